@@ -1,0 +1,1 @@
+"""What is remembered. The only code that knows SQLAlchemy."""

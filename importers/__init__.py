@@ -1,0 +1,1 @@
+"""Other tools' files, read into our result shape. One module a format."""

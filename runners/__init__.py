@@ -1,0 +1,1 @@
+"""What touches hardware: each runner is a program, spec in, events and result out."""

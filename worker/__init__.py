@@ -1,0 +1,1 @@
+"""What runs jobs: claim, start, watch, sample telemetry, store, end."""
