@@ -44,7 +44,7 @@ class Settings(BaseSettings):
     )
     vllm_python: Path | None = Field(
         default=None,
-        description="Interpreter that has vLLM; unset means .venv-vllm beside the app, if it is there.",
+        description="Interpreter that has vLLM; unset means .venv-vllm beside the app.",
     )
     model_roots: list[Path] = Field(
         default_factory=list, description="Folders below which model folders may be chosen."

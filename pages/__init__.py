@@ -1,0 +1,48 @@
+"""What a person sees: one file a page, each with ``render()``; nothing runs at import.
+
+The table below is the navigation. A page stands here only when it is whole.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+if TYPE_CHECKING:
+    from streamlit.navigation.page import StreamlitPage
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the navigation: title, group, and the question that the page answers."""
+
+    title: str
+    group: str
+    question: str
+
+
+# slug (the URL path) -> entry; the first is served at "/"
+PAGES: dict[str, Entry] = {
+    "overview": Entry("Overview", "", "What is here, what was last measured, what comes next?"),
+    "new-run": Entry("New run", "Measure", "Start a benchmark on this machine."),
+    "runs": Entry("Runs", "Measure", "What ran, is it valid, and where is the raw data?"),
+    "method": Entry("Method", "", "What each number means and how it is obtained."),
+    "settings": Entry("Settings", "", "Every setting and where its value came from."),
+}
+
+
+def make_page(slug: str) -> "StreamlitPage":
+    """The page object for st.navigation, st.page_link and st.switch_page."""
+    render = import_module(f"pages.{slug.replace('-', '_')}_page").render
+    return st.Page(
+        render, title=PAGES[slug].title, url_path=slug, default=slug == next(iter(PAGES))
+    )
+
+
+def navigation() -> dict[str, list["StreamlitPage"]]:
+    """All pages by group, in the order of the table."""
+    groups: dict[str, list[StreamlitPage]] = {}
+    for slug, entry in PAGES.items():
+        groups.setdefault(entry.group, []).append(make_page(slug))
+    return groups

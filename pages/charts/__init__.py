@@ -1,0 +1,1 @@
+"""DataFrame in, alt.Chart out."""

@@ -1,0 +1,54 @@
+"""One palette, one colour an arm on all pages, and what every chart shares."""
+
+from collections.abc import Sequence
+
+import altair as alt
+
+# The same hue in each slot of both themes; Streamlit swaps them with the theme (config.toml).
+PALETTE = ("#3F93F7", "#593301", "#296C52", "#DB5FA1", "#9E882F", "#7D44B2")
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3])
+
+# Arms that exist in many evaluations keep their slot everywhere.
+_FIXED_SLOTS = {"link on": 0, "link-on": 0, "link off": 1, "link-off": 1}
+
+
+def slots(arms: Sequence[str]) -> dict[str, int]:
+    """A stable slot for each arm: fixed ones first, the others in the order given."""
+    taken = {arm: _FIXED_SLOTS[arm.lower()] for arm in arms if arm.lower() in _FIXED_SLOTS}
+    free = [slot for slot in range(len(PALETTE)) if slot not in taken.values()] or [0]
+    others = [arm for arm in dict.fromkeys(arms) if arm not in taken]
+    return taken | {arm: free[i % len(free)] for i, arm in enumerate(others)}
+
+
+def colour(field: str, arms: Sequence[str], title: str | None = None) -> alt.Color:
+    """Colour of an arm by its slot, so that filtering never recolours."""
+    slot = slots(arms)
+    return alt.Color(
+        field,
+        type="nominal",
+        scale=alt.Scale(domain=list(slot), range=[PALETTE[i] for i in slot.values()]),
+        legend=alt.Legend(title=title, orient="bottom", columns=2, labelLimit=400),
+    )
+
+
+def shape(field: str, arms: Sequence[str]) -> alt.Shape:
+    """Mark shape of an arm, so that colour is never alone."""
+    slot = slots(arms)
+    return alt.Shape(
+        field,
+        type="nominal",
+        scale=alt.Scale(domain=list(slot), range=[SHAPES[i] for i in slot.values()]),
+        legend=None,
+    )
+
+
+def dash(field: str, arms: Sequence[str]) -> alt.StrokeDash:
+    """Line dash of an arm."""
+    slot = slots(arms)
+    return alt.StrokeDash(
+        field,
+        type="nominal",
+        scale=alt.Scale(domain=list(slot), range=[DASHES[i] for i in slot.values()]),
+        legend=None,
+    )

@@ -1,0 +1,107 @@
+"""A table or chart never stands alone: numbers behind it, and files to take away."""
+
+import io
+import re
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import streamlit as st
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "data"
+
+
+def _csv(frame: pd.DataFrame) -> bytes:
+    return frame.to_csv(index=False).encode()
+
+
+def table(
+    frame: pd.DataFrame,
+    name: str,
+    alt: str,
+    *,
+    key: str | None = None,
+    column_config: dict[str, Any] | None = None,
+    column_order: list[str] | None = None,
+    height: int | str = "auto",
+) -> None:
+    """A table with its takeaway for those who cannot see it, and a CSV download.
+
+    Args:
+        frame: What to show; column names carry their unit.
+        name: Stem of the file name and, unless given, of the widget keys.
+        alt: The takeaway in a sentence.
+        key: Unique stem of the widget keys.
+        column_config: As in st.dataframe.
+        column_order: As in st.dataframe.
+        height: As in st.dataframe.
+    """
+    stem = key or _slug(name)
+    st.dataframe(
+        frame,
+        hide_index=True,
+        column_config=column_config,
+        column_order=column_order,
+        height=height,
+        alt=alt,
+    )
+    st.download_button(
+        "CSV",
+        data=lambda: _csv(frame),
+        file_name=f"linkworth-{_slug(name)}.csv",
+        mime="text/csv",
+        key=f"{stem}-csv",
+        on_click="ignore",
+        type="tertiary",
+        icon=":material/download:",
+        help="Download this table",
+    )
+
+
+def _picture(drawing: alt.TopLevelMixin, form: str) -> bytes:
+    """PNG or SVG of a chart, made without a browser."""
+    target = io.BytesIO() if form == "png" else io.StringIO()
+    options = {"scale_factor": 2.0} if form == "png" else {}
+    drawing.save(target, format=form, **options)
+    value = target.getvalue()
+    return value if isinstance(value, bytes) else value.encode()
+
+
+def chart(
+    drawing: alt.TopLevelMixin,
+    name: str,
+    alt: str,
+    data: pd.DataFrame,
+    *,
+    key: str | None = None,
+) -> None:
+    """A chart, the table behind it, and downloads as CSV, PNG and SVG.
+
+    Args:
+        drawing: The Altair chart.
+        name: Stem of the file names.
+        alt: The takeaway in a sentence, not the axes.
+        data: The numbers that the chart shows.
+        key: Unique stem of the widget keys.
+    """
+    stem = key or _slug(name)
+    st.altair_chart(drawing, alt=alt)
+    with st.popover("Numbers and files", icon=":material/table:", key=f"{stem}-popover"):
+        st.dataframe(data, hide_index=True, alt=alt)
+        for form, label, mime in (
+            ("csv", "CSV", "text/csv"),
+            ("png", "PNG", "image/png"),
+            ("svg", "SVG", "image/svg+xml"),
+        ):
+            st.download_button(
+                label,
+                data=(lambda: _csv(data))
+                if form == "csv"
+                else (lambda form=form: _picture(drawing, form)),
+                file_name=f"linkworth-{_slug(name)}.{form}",
+                mime=mime,
+                key=f"{stem}-{form}",
+                on_click="ignore",
+            )

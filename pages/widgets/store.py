@@ -1,0 +1,56 @@
+"""The pages' door to the database, and how an error is shown."""
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from db.engine import connect
+from models.errors import LinkworthError, ReadOnly
+from settings import settings
+
+if TYPE_CHECKING:
+    from db.engine import Engine
+
+# What stopped the server's start, if anything did: shown on every page until it is mended.
+_problem: LinkworthError | None = None
+
+
+@st.cache_resource(show_spinner=False)
+def _engine(url: str) -> "Engine":
+    return connect(url)
+
+
+def engine() -> "Engine":
+    """The database of this app, one engine a server process."""
+    return _engine(settings().url)
+
+
+def note_problem(error: LinkworthError | None) -> None:
+    """Remember what stopped the start (None: all is well)."""
+    global _problem
+    _problem = error
+
+
+def problem() -> LinkworthError | None:
+    """What stopped the start, or None."""
+    return _problem
+
+
+def show_error(error: LinkworthError) -> None:
+    """The sentence and the next step; never a traceback."""
+    st.error(error.sentence)
+    if error.next_step:
+        st.info(error.next_step)
+
+
+def refuse_read_only() -> None:
+    """Raise in demo mode: called by every function that starts or deletes, not only by the form.
+
+    Raises:
+        ReadOnly: The settings say read-only.
+    """
+    if settings().read_only:
+        raise ReadOnly(
+            "This Linkworth is a demo: it starts and deletes nothing.",
+            "Run your own with `make run` to measure.",
+        )
