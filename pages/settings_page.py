@@ -1,0 +1,55 @@
+"""Settings: every setting and where its value came from."""
+
+import pandas as pd
+import streamlit as st
+
+from db import jobs
+from pages.widgets import store
+from pages.widgets.downloads import table
+from settings import Settings, settings, sources
+
+
+def render() -> None:
+    """A table of settings, the workers, and how to change a value."""
+    config = settings()
+    origin = sources()
+    frame = pd.DataFrame(
+        [
+            {
+                "setting": name,
+                "value": _shown(name, getattr(config, name)),
+                "from": origin[name],
+                "meaning": field.description,
+            }
+            for name, field in Settings.model_fields.items()
+        ]
+    )
+    table(frame, "settings", f"{len(frame)} settings with their values and origins")
+    st.caption(
+        "To change one, set the environment variable `LINKWORTH_` + its name in capitals and "
+        "restart, for example `LINKWORTH_DATA_DIR=/mnt/lab make run`."
+    )
+    st.subheader("Workers")
+    alive = jobs.alive_workers(store.engine())
+    if alive:
+        table(pd.DataFrame(alive), "workers", f"{len(alive)} workers are alive")
+    else:
+        st.info(
+            "No worker is alive, so queued jobs wait. Restart the app, or type `make worker` "
+            "in its folder."
+        )
+    st.subheader("Serving engine")
+    interpreter = config.vllm_interpreter()
+    if interpreter:
+        st.markdown(f"vLLM is started with `{interpreter}`.")
+    else:
+        st.info("vLLM is not installed. Type `make vllm` in the app's folder, then restart it.")
+
+
+def _shown(name: str, value: object) -> str:
+    """A value as text; the password inside a database URL is not shown."""
+    text = str(value)
+    if name == "database_url" and "@" in text:
+        scheme, rest = text.split("://", 1)
+        return f"{scheme}://…@{rest.rsplit('@', 1)[1]}"
+    return text or "(not set)"

@@ -1,0 +1,32 @@
+"""Links between pages: a run opens in the explorer that explains it; a word leads to Method."""
+
+import streamlit as st
+
+from pages import PAGES, make_page
+
+# kind of a run -> the page that explains it
+EXPLORERS = {
+    "allreduce": "allreduce",
+    "collective": "allreduce",
+    "decode": "speedup",
+    "serving": "link-ab",
+    "engine": "link-ab",
+    "soak": "link-ab",
+    "topology": "hardware",
+    "p2p": "hardware",
+}
+
+
+def explorer_link(kind: str, run_id: str, label: str = "Explain this run") -> None:
+    """A link to the explorer of a run's kind, where that page exists."""
+    slug = EXPLORERS.get(kind)
+    if slug in PAGES:
+        st.page_link(
+            make_page(slug), label=label, query_params={"runs": run_id}, icon=":material/insights:"
+        )
+
+
+def page_link(slug: str, label: str, **query: str) -> None:
+    """A link to a page of the table, where it exists."""
+    if slug in PAGES:
+        st.page_link(make_page(slug), label=label, query_params=query or None)

@@ -1,0 +1,135 @@
+"""One job as it happens: stage, progress, time left, rounds, log lines, a cancel that works."""
+
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from db import jobs
+from pages.widgets import store
+from pages.widgets.badges import state_badge
+from pages.widgets.links import explorer_link, page_link
+
+ACTIVE = ("queued", "running")
+LOG_LINES = 12
+
+
+def duration_words(seconds: float | None) -> str:
+    """Seconds as a person says them; empty where unknown."""
+    if seconds is None or not math.isfinite(seconds) or seconds < 0:
+        return ""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def _elapsed(job: dict[str, Any]) -> float | None:
+    started = job["started_at"]
+    if started is None:
+        return None
+    finished = job["finished_at"] or datetime.now(UTC)
+    return (_aware(finished) - _aware(started)).total_seconds()
+
+
+def _aware(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def watch(job_ids: list[str], *, key: str) -> None:
+    """Draw jobs and keep them fresh while any is queued or running.
+
+    Args:
+        job_ids: What to watch, in the order to show.
+        key: Unique stem of the widget keys.
+    """
+    database = store.engine()
+    shown = [jobs.job(database, job_id) for job_id in job_ids]
+    busy = any(job["state"] in ACTIVE for job in shown)
+
+    @st.fragment(run_every="1s" if busy else None)
+    def live() -> None:
+        current = [jobs.job(database, job_id) for job_id in job_ids]
+        for job in current:
+            _draw(job, key)
+        if busy and not any(job["state"] in ACTIVE for job in current):
+            st.rerun()  # redefines this fragment without its timer
+
+    live()
+
+
+def _draw(job: dict[str, Any], key: str) -> None:
+    database = store.engine()
+    with st.container(border=True):
+        left, right = st.columns([5, 1], vertical_alignment="center")
+        left.markdown(f"**{job['title'] or job['kind']}**  {state_badge(job['state'])}")
+        if job["state"] in ACTIVE:
+            if job["cancel_requested"]:
+                right.caption("Cancelling …")
+            elif right.button("Cancel", key=f"{key}-cancel-{job['id']}"):
+                store.refuse_read_only()
+                jobs.request_cancel(database, job["id"])
+                st.rerun(scope="fragment")
+        if job["state"] == "queued":
+            _draw_queued()
+        elif job["state"] == "running":
+            _draw_running(job)
+        else:
+            _draw_end(job)
+        lines = _log_lines(job)
+        if lines:
+            with st.expander("Last log lines"):
+                st.code("\n".join(lines), language=None)
+
+
+def _draw_queued() -> None:
+    if jobs.alive_workers(store.engine()):
+        st.caption("Waiting for its turn: one job at a time uses a device.")
+    else:
+        st.warning(
+            "No worker is alive, so nothing starts. Restart the app, or type `make worker` in its "
+            "folder."
+        )
+
+
+def _draw_running(job: dict[str, Any]) -> None:
+    words = [job["stage"] or "Starting", duration_words(_elapsed(job)) + " so far"]
+    left = duration_words(job["eta_s"])
+    if left:
+        words.append(f"about {left} left")
+    st.progress(min(max(job["fraction"] or 0.0, 0.0), 1.0), text=" · ".join(words))
+    if job["message"]:
+        st.caption(job["message"])
+    _draw_rounds(job)
+
+
+def _draw_rounds(job: dict[str, Any]) -> None:
+    rounds = [row for row in jobs.events(store.engine(), job["id"]) if row["type"] == "round"]
+    if rounds:
+        frame = pd.DataFrame([row["data"] for row in rounds])
+        st.dataframe(
+            frame, hide_index=True, alt=f"{len(rounds)} rounds finished so far", height="content"
+        )
+
+
+def _draw_end(job: dict[str, Any]) -> None:
+    took = duration_words(_elapsed(job))
+    if job["state"] == "succeeded":
+        st.caption(f"Took {took}." if took else "")
+    else:
+        st.error(job["reason"] or "It ended without saying why; the log below may tell.")
+    if job["run_id"]:
+        explorer_link(job["kind"], job["run_id"])
+        page_link("runs", "Conditions and raw data", run=job["run_id"])
+
+
+def _log_lines(job: dict[str, Any]) -> list[str]:
+    if job["log_tail"]:
+        return str(job["log_tail"]).splitlines()[-LOG_LINES:]
+    if job["state"] != "running":
+        return []
+    rows = jobs.events(store.engine(), job["id"])
+    return [row["message"] for row in rows if row["type"] == "log"][-LOG_LINES:]
