@@ -124,7 +124,7 @@ def _telemetry(run_id: str) -> None:
         name = st.selectbox(
             "Reading", known, format_func=TELEMETRY.__getitem__, key="run-telemetry"
         )
-        shown = frame.assign(device=frame["uuid"] if "uuid" in frame else "CPU")
+        shown = frame.assign(device=frame.get("uuid", "CPU"))
         shown = shown[["t", "device", name]].dropna()
         shown = shown.assign(seconds=shown["t"] - shown["t"].min())
         drawing = (
