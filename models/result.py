@@ -27,6 +27,7 @@ from models.errors import UnreadableFile
 from models.metrics import METRICS, STATISTICS
 
 SCHEMA_VERSION = 1
+VERSION = "0.1.0"  # of this code, as results name it; the same as in pyproject.toml
 
 Kind = Literal[
     "allreduce", "collective", "decode", "serving", "engine", "soak", "p2p", "topology", "probe"
