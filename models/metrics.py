@@ -391,7 +391,51 @@ _TABLE = (
         "GPU energy of the round divided by its output tokens.",
         _LOAD,
     ),
-    Metric("power", "W", "none", "GPU power", "Power drawn by one GPU.", ("gpu",)),
+    Metric("power", "W", "none", "GPU power", "Power drawn by one GPU.", (*_LOAD, "gpu")),
+    Metric(
+        "phase_time",
+        "ms",
+        "lower",
+        "Time in a phase",
+        "Mean time a request spent in one phase, by the server's own counters: queue, prefill, "
+        "decode; and client, which is what the client saw beyond the server's end-to-end time.",
+        _LOAD,
+    ),
+    Metric(
+        "preemptions",
+        "",
+        "lower",
+        "Preemptions",
+        "How often the engine took a running request's cache away because memory was short.",
+        _LOAD,
+    ),
+    Metric("timeouts", "", "lower", "Timeouts", "Requests that hit their time limit.", _LOAD),
+    Metric(
+        "foreign_load",
+        "%",
+        "lower",
+        "Foreign load",
+        "Share of the host's processor time that programs other than the server and its client "
+        "used during the round.",
+        _LOAD,
+    ),
+    Metric(
+        "sm_clock",
+        "MHz",
+        "none",
+        "SM clock",
+        "Median clock of one GPU's processors while it worked.",
+        (*_LOAD, "gpu"),
+    ),
+    Metric(
+        "output_logprob",
+        "",
+        "none",
+        "Log-probability of a fixed prompt",
+        "Log-probabilities the server gives the tokens of fixed prompts: alike in every arm that "
+        "computes rightly.",
+        ("prompt", "phase", "start"),
+    ),
     Metric("soak_hours", "h", "higher", "Hours observed", "Length of a sustained load.", _LOAD),
     Metric("incidents", "", "lower", "Incidents", "Hangs, crashes and wrong outputs seen.", _LOAD),
     Metric(

@@ -156,13 +156,19 @@ class Workload(_Spec):
     num_prompts: int = Field(default=10, ge=1, le=100_000)
     input_len: int = Field(default=1024, ge=1, le=1_048_576)
     output_len: int = Field(default=256, ge=1, le=1_048_576)
+    request_rate: float | None = Field(default=None, gt=0, description="requests/s; null: at once")
     scenario: Literal[
         "single_stream", "online", "long_output", "short_output", "abnormal", "pressure", "soak"
     ] = "online"
 
+    @property
+    def warmups(self) -> int:
+        """Requests sent and thrown away first: one for each that will be in flight."""
+        return min(self.concurrency or 1, self.num_prompts)
+
 
 class ServingArm(_Spec):
-    """One configuration of the engine under test."""
+    """One configuration of the engine under test; replica k takes the k-th ``tp`` GPUs."""
 
     gpus: list[GpuName] = Field(default_factory=list, max_length=64)
     tp: int = Field(default=1, ge=1, le=64)
@@ -170,35 +176,88 @@ class ServingArm(_Spec):
     link: Link | None = None
     custom_all_reduce: bool = True
     engine_args: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+    cpu_cores: str | None = Field(
+        default=None, pattern=r"^[0-9]+([-,|][0-9]+)*$", description="CPU build: one set a rank"
+    )
 
 
-class ServingSpec(_Spec):
-    """One server start, one round of every workload."""
+class _Served(_Spec):
+    """A server under test: one that is started for it, or one that already runs."""
 
-    kind: Literal["serving"] = "serving"
     device: Device = "cuda"
-    model: str | None = Field(default=None, max_length=4096)
+    model: str | None = Field(default=None, min_length=1, max_length=4096, pattern=r"^[^-]")
     model_config_json: dict[str, Any] | None = None
+    model_name: str | None = Field(default=None, max_length=120)
     load_format: Literal["auto", "dummy"] = "auto"
     arm: ServingArm = Field(default_factory=ServingArm)
-    workloads: list[Workload] = Field(default_factory=lambda: [Workload()], min_length=1)
     base_url: str | None = Field(default=None, pattern=r"^https?://", max_length=2000)
     vllm_python: str | None = Field(default=None, max_length=4096)
-    round: int = Field(default=0, ge=0)
-    seed: int = Field(default=1000, ge=0)
+    output_check: bool = True
+    ready_time_limit_s: float = Field(default=600, gt=0, le=7200)
     time_limit_s: float = Field(default=1800, gt=0, le=7 * 24 * 3600)
+
+    @model_validator(mode="after")
+    def _startable(self) -> Self:
+        arm = self.arm
+        if self.base_url is not None:
+            if arm.engine_args:
+                raise ValueError("a server that already runs takes no engine flags")
+            return self
+        if self.model is None and self.model_config_json is None:
+            raise ValueError("name a model, or give the config.json of a built-in shape")
+        if self.model_config_json is not None and self.load_format != "dummy":
+            raise ValueError("a shape without weights needs dummy weights")
+        needed = arm.tp * arm.replicas
+        if self.device == "cuda" and len(arm.gpus) != needed:
+            raise ValueError(f"{arm.replicas} x TP={arm.tp} needs exactly {needed} GPUs")
+        if self.device == "cpu" and (arm.gpus or arm.link is not None):
+            raise ValueError("a server on the CPU has neither GPUs nor a link to switch")
+        if self.device == "cuda" and arm.cpu_cores:
+            raise ValueError("CPU cores are chosen for the CPU build only")
+        if len(set(arm.gpus)) != len(arm.gpus):
+            raise ValueError("the same GPU is named twice")
+        return self
+
+
+class ServingSpec(_Served):
+    """One server start; every workload once in each of its rounds."""
+
+    kind: Literal["serving"] = "serving"
+    workloads: list[Workload] = Field(
+        default_factory=lambda: [Workload()], min_length=1, max_length=32
+    )
+    round: int = Field(default=0, ge=0, description="number of the first round")
+    rounds: int = Field(default=1, ge=1, le=100, description="rounds within this start")
+    seed: int = Field(default=1000, ge=0, description="round r uses seed + r, in every arm")
+    warmup_round: bool = Field(default=True, description="one discarded round after the start")
+    workload_time_limit_s: float = Field(default=900, gt=0, le=24 * 3600)
+
+
+class SoakSpec(_Served):
+    """Sustained load on one server: errors, drift and repeated output checks over time."""
+
+    kind: Literal["soak"] = "soak"
+    workload: Workload = Field(default_factory=lambda: Workload(concurrency=4, scenario="soak"))
+    duration_s: float = Field(default=3600, gt=0, le=7 * 24 * 3600)
+    window_s: float = Field(default=60, gt=0, le=3600, description="one value a metric a window")
+    check_every_s: float = Field(default=600, gt=0, le=24 * 3600)
+    request_time_limit_s: float = Field(default=300, gt=0, le=3600)
+    seed: int = Field(default=1000, ge=0)
 
 
 Spec = Annotated[
-    AllReduceSpec | DecodeSpec | P2PSpec | TopologySpec | ServingSpec, Field(discriminator="kind")
+    AllReduceSpec | DecodeSpec | P2PSpec | TopologySpec | ServingSpec | SoakSpec,
+    Field(discriminator="kind"),
 ]
 _ADAPTER: TypeAdapter[Spec] = TypeAdapter(Spec)
 
-KINDS = ("allreduce", "decode", "p2p", "topology", "serving")
+KINDS = ("allreduce", "decode", "p2p", "topology", "serving", "soak")
 
 # kind -> the program that carries it out, started as `python -m <module>`
 PROGRAMS: dict[str, str] = {
     "allreduce": "runners.allreduce",
+    "serving": "runners.serving",
+    "soak": "runners.soak",
 }
 
 
