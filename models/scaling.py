@@ -1,0 +1,338 @@
+"""Whether tensor parallelism pays: where a step's time goes, speedup, ceilings, where it starts to pay.
+
+Two clocks stand side by side everywhere: wall (what a serving loop sees) and replay (graphs back to
+back, no host work). Their difference is the CPU's share.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from models.errors import InvalidSpec
+
+Basis = Literal["measured", "modelled"]
+
+# What the author of the 3090 study expected of twice the GPUs at single stream; he measured 0.87.
+PROMISED_A_DOUBLING = (1.5, 1.8)
+
+# Calls x latency and the measured difference agree when they differ by no more than this share.
+AGREEMENT = 0.15
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """One arm's decode step at one TP size; what was not measured is None.
+
+    Attributes:
+        tp: Tensor-parallel size.
+        wall_ms: Step in wall clock, milliseconds.
+        replay_ms: Step as graphs replayed back to back.
+        no_allreduce_ms: The same with the collectives left out.
+        calls: All-reduces a step.
+        allreduce_us: Latency of one of them, microseconds.
+        allreduce_step_ms: Their cost a step as an author printed it; else calls x latency.
+    """
+
+    tp: int
+    wall_ms: float | None = None
+    replay_ms: float | None = None
+    no_allreduce_ms: float | None = None
+    calls: int | None = None
+    allreduce_us: float | None = None
+    allreduce_step_ms: float | None = None
+
+    @property
+    def allreduce_ms(self) -> float | None:
+        """Cost of the all-reduces a step if each paid its full latency, milliseconds."""
+        if self.tp == 1:
+            return 0.0
+        if self.allreduce_step_ms is not None:
+            return self.allreduce_step_ms
+        if self.calls is None or self.allreduce_us is None:
+            return None
+        return self.calls * self.allreduce_us / 1e3
+
+    @property
+    def exposed_ms(self) -> float | None:
+        """Exposed communication: replay minus replay without the collectives, milliseconds."""
+        if self.tp == 1:
+            return 0.0
+        if self.replay_ms is None or self.no_allreduce_ms is None:
+            return None
+        return self.replay_ms - self.no_allreduce_ms
+
+    @property
+    def cpu_ms(self) -> float | None:
+        """The CPU's share: wall minus replay, milliseconds."""
+        if self.wall_ms is None or self.replay_ms is None:
+            return None
+        return self.wall_ms - self.replay_ms
+
+    def clock_ms(self, clock: str) -> float | None:
+        """The step in ``wall`` or ``replay`` clock."""
+        return self.wall_ms if clock == "wall" else self.replay_ms
+
+
+@dataclass(frozen=True)
+class Part:
+    """One piece of a step.
+
+    Attributes:
+        name: ``compute``, ``communication``, ``residual`` or ``cpu``.
+        ms: Its time; a negative piece is impossible as a duration and is flagged.
+        basis: Whether it is a difference of measured clocks or comes from the additive model.
+    """
+
+    name: str
+    ms: float
+    basis: Basis
+
+    @property
+    def flagged(self) -> bool:
+        """Whether the piece is negative: noise, or a model that does not hold."""
+        return self.ms < 0
+
+
+def speedup(reference_ms: float, step_ms: float) -> float:
+    """How many times faster than the reference a step is (below 1: slower).
+
+    Raises:
+        InvalidSpec: A time is not positive.
+    """
+    if reference_ms <= 0 or step_ms <= 0:
+        raise InvalidSpec("A step time must be positive.")
+    return reference_ms / step_ms
+
+
+def efficiency(value: float, tp: int, reference_tp: int = 1) -> float:
+    """Share of the ideal that a speedup reaches: speedup / (tp / reference tp)."""
+    if tp < 1 or reference_tp < 1:
+        raise InvalidSpec("A tensor-parallel size is at least 1.")
+    return value * reference_tp / tp
+
+
+def promised_band(tp: int, reference_tp: int = 1) -> tuple[float, float]:
+    """The speedup that `PROMISED_A_DOUBLING` foresees at ``tp``: its power of log2(tp / reference)."""
+    doublings = math.log2(tp / reference_tp)
+    low, high = PROMISED_A_DOUBLING
+    return low**doublings, high**doublings
+
+
+def decompose(times: StepTimes, single: StepTimes | None = None) -> tuple[Part, ...]:
+    """Split a step into compute per shard, exposed communication, residual and CPU exposed.
+
+    Args:
+        times: The step to split.
+        single: The same model and load on one GPU, for the additive model where no replay without
+            all-reduces was measured.
+
+    Returns:
+        Parts whose sum is the wall clock where it is known, else the replay. Measured clocks leave
+        no residual; with the additive model (compute = step(1)/tp, communication = calls x
+        latency) the residual is what it fails to explain, of either sign. Empty where neither
+        clock is known, or compute can be told in neither way.
+    """
+    total = times.replay_ms if times.replay_ms is not None else times.wall_ms
+    if total is None:
+        return ()
+    measured = times.tp == 1 or times.exposed_ms is not None
+    if measured:
+        communication = times.exposed_ms or 0.0
+        parts = [Part("compute", total - communication, "measured")]
+        if times.tp > 1:
+            parts.append(Part("communication", communication, "measured"))
+    else:
+        alone = None if single is None else single.replay_ms
+        if times.replay_ms is None:
+            alone = None if single is None else single.wall_ms
+        if alone is None or times.allreduce_ms is None:
+            return ()
+        compute = alone / times.tp
+        parts = [
+            Part("compute", compute, "modelled"),
+            Part("communication", times.allreduce_ms, "modelled"),
+            Part("residual", total - compute - times.allreduce_ms, "modelled"),
+        ]
+    if times.cpu_ms is not None:
+        parts.append(Part("cpu", times.cpu_ms, "measured"))
+    return tuple(parts)
+
+
+def modelled_step_ms(
+    compute_ms: float, calls: int, allreduce_us: float, cpu_ms: float = 0.0
+) -> float:
+    """The additive model of a step: compute + calls x latency + CPU, milliseconds.
+
+    Raises:
+        InvalidSpec: A term is negative.
+    """
+    if min(compute_ms, calls, allreduce_us, cpu_ms) < 0:
+        raise InvalidSpec("The terms of a step are not negative.")
+    return compute_ms + calls * allreduce_us / 1e3 + cpu_ms
+
+
+@dataclass(frozen=True)
+class AdditiveCheck:
+    """The additive model step(tp) = step(1)/tp + all-reduces, against what was measured."""
+
+    tp: int
+    single_ms: float
+    allreduce_ms: float
+    measured_ms: float
+
+    @property
+    def modelled_ms(self) -> float:
+        """What the model says, milliseconds."""
+        return self.single_ms / self.tp + self.allreduce_ms
+
+    @property
+    def residual_ms(self) -> float:
+        """Measured minus modelled: positive where the step is slower than the model."""
+        return self.measured_ms - self.modelled_ms
+
+
+def additive_check(
+    single: StepTimes, times: StepTimes, clock: str = "replay"
+) -> AdditiveCheck | None:
+    """Hold the additive model against a measured step.
+
+    Returns:
+        The check, or None where a clock or the all-reduces' cost is not known, or ``times`` is the
+        single GPU itself.
+    """
+    alone, step, cost = single.clock_ms(clock), times.clock_ms(clock), times.allreduce_ms
+    if times.tp == 1 or single.tp != 1 or alone is None or step is None or cost is None:
+        return None
+    return AdditiveCheck(times.tp, alone, cost, step)
+
+
+def link_ceiling(step_ms: float, communication_ms: float) -> float:
+    """What a link without any cost could gain at most: 1 / (1 - f), f the share of communication.
+
+    Returns:
+        The ratio, at least 1; infinity where all of the step is communication. A negative share
+        (noise) counts as none.
+
+    Raises:
+        InvalidSpec: The step is not positive, or the communication is longer than the step.
+
+    Source: Amdahl (1967), with the communication as the part that is sped up.
+    """
+    if step_ms <= 0 or communication_ms > step_ms:
+        raise InvalidSpec("Communication is a part of the step, which is positive.")
+    rest = 1 - max(communication_ms, 0.0) / step_ms
+    return math.inf if rest == 0 else 1 / rest
+
+
+def cpu_ceiling(wall_ms: float, replay_ms: float) -> float:
+    """What a CPU that costs nothing could gain at most: wall / replay.
+
+    Raises:
+        InvalidSpec: A time is not positive.
+    """
+    return speedup(wall_ms, replay_ms)
+
+
+@dataclass(frozen=True)
+class InverseFit:
+    """T(tp) = A / tp + C.
+
+    Attributes:
+        shared_ms: A, the time that divides over the GPUs.
+        constant_ms: C, what every TP size pays.
+        residuals_ms: Measured minus fitted, in the order of the points.
+    """
+
+    shared_ms: float
+    constant_ms: float
+    residuals_ms: tuple[float, ...]
+
+    def at(self, tp: float) -> float:
+        """The fitted step at a TP size, milliseconds."""
+        return self.shared_ms / tp + self.constant_ms
+
+
+def fit_inverse(tp: Sequence[int], step_ms: Sequence[float]) -> InverseFit | None:
+    """Fit T = A/tp + C by least squares.
+
+    Args:
+        tp: TP sizes, each at least 1.
+        step_ms: Steps, milliseconds, same length.
+
+    Returns:
+        The fit, or None below three different sizes: two points always fit and prove nothing.
+    """
+    if len(set(tp)) < 3:
+        return None
+    inverse = 1 / np.asarray(tp, dtype=float)
+    design = np.stack([inverse, np.ones_like(inverse)], axis=1)
+    measured = np.asarray(step_ms, dtype=float)
+    (shared, constant), *_ = np.linalg.lstsq(design, measured, rcond=None)
+    residuals = measured - design @ np.array([shared, constant])
+    return InverseFit(float(shared), float(constant), tuple(float(value) for value in residuals))
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Exposed communication by difference beside calls x latency from an AllReduce sweep."""
+
+    exposed_ms: float
+    product_ms: float
+
+    @property
+    def ratio(self) -> float:
+        """Difference of the replays over calls x latency."""
+        return self.exposed_ms / self.product_ms
+
+    @property
+    def unexplained_ms(self) -> float | None:
+        """What calls x latency leaves unexplained; None where both agree within `AGREEMENT`."""
+        gap = self.exposed_ms - self.product_ms
+        return None if abs(gap) <= AGREEMENT * abs(self.exposed_ms) else gap
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """Where a speedup crosses 1 as the model or the batch grows.
+
+    Attributes:
+        at: The crossing, interpolated between two measured points on a log axis.
+        below: Measured point on one side.
+        above: Measured point on the other side.
+        pays_above: Whether TP pays on the larger side.
+    """
+
+    at: float
+    below: float
+    above: float
+    pays_above: bool
+
+
+def break_even(sizes: Sequence[float], speedups: Sequence[float]) -> list[BreakEven]:
+    """Every place between two measured points where the speedup crosses 1.
+
+    Args:
+        sizes: Parameters or batch sizes, each positive.
+        speedups: Speedup at each, same length, each positive.
+
+    Returns:
+        Crossings in rising order; empty where all points lie on one side. Never extrapolated.
+
+    Raises:
+        InvalidSpec: A size or speedup is not positive, or the lengths differ.
+    """
+    if len(sizes) != len(speedups) or any(value <= 0 for value in (*sizes, *speedups)):
+        raise InvalidSpec("Break-even needs one positive speedup for each positive size.")
+    points = sorted(zip(sizes, speedups, strict=True))
+    crossings = []
+    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+        low, high = math.log(y0), math.log(y1)
+        if x0 == x1 or low == 0 or low * high > 0:  # a point on the line counts once, as an end
+            continue
+        share = low / (low - high)
+        at = math.exp(math.log(x0) + share * (math.log(x1) - math.log(x0)))
+        crossings.append(BreakEven(at, x0, x1, pays_above=y1 > y0))
+    return crossings
