@@ -57,6 +57,10 @@ class RunCancelled(LinkworthError):
     """A person ended the work."""
 
 
+class RankFailed(LinkworthError):
+    """One of the processes of a collective ended with an error; the sentence names its rank."""
+
+
 class ValuesWrong(LinkworthError):
     """Computed or transferred values were wrong: vetoes every comparison."""
 
