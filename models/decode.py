@@ -1,4 +1,4 @@
-"""Bytes and operations of one decode step, the time below which no GPU can do it, the memory it needs.
+"""Bytes and operations of one decode step, its floor in time, and the memory it needs.
 
 A decode step reads every weight once and every cached key and value once, so at small batches its
 floor is bytes over memory bandwidth.
@@ -10,7 +10,7 @@ from models.architecture import calls_per_step, check_tp
 from models.errors import InvalidSpec, OutOfMemory
 from models.shape import Architecture
 
-# Families that are attention, gated MLP and RMSNorm and nothing else: what the decode runner builds.
+# Families that are attention, gated MLP and RMSNorm, nothing else: what the runner can build.
 PLAIN_FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 
 # Context, libraries, communicator buffers and captured graphs of one process, beside the model.
@@ -101,7 +101,7 @@ def check_plain(arch: Architecture) -> None:
         raise InvalidSpec(
             f"This model {what}; the decode step is built for plain dense decoders only "
             f"({', '.join(PLAIN_FAMILIES)}).",
-            "Pick a built-in model of a similar size, or measure this one with a serving benchmark.",
+            "Pick a built-in model of a similar size, or benchmark this one in serving.",
         )
     if arch.head_dim % 2:
         raise InvalidSpec(f"A head of {arch.head_dim} elements cannot be rotated in pairs.")
@@ -132,7 +132,7 @@ def check_decode(arch: Architecture, tp: int, kv_len: int, batch: int = 1) -> No
 
 
 def kv_heads_a_rank(arch: Architecture, tp: int) -> int:
-    """Key-value heads that one rank holds: its share, or one copy where there are fewer than ranks."""
+    """Key-value heads of one rank: its share, or one copy where there are fewer than ranks."""
     return max(1, arch.kv_heads // tp)
 
 

@@ -1,4 +1,4 @@
-"""Whether tensor parallelism pays: where a step's time goes, speedup, ceilings, where it starts to pay.
+"""Whether tensor parallelism pays: where a step's time goes, speedup, ceilings, break-even.
 
 Two clocks stand side by side everywhere: wall (what a serving loop sees) and replay (graphs back to
 back, no host work). Their difference is the CPU's share.
@@ -7,6 +7,7 @@ back, no host work). Their difference is the CPU's share.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -115,7 +116,7 @@ def efficiency(value: float, tp: int, reference_tp: int = 1) -> float:
 
 
 def promised_band(tp: int, reference_tp: int = 1) -> tuple[float, float]:
-    """The speedup that `PROMISED_A_DOUBLING` foresees at ``tp``: its power of log2(tp / reference)."""
+    """The speedup that `PROMISED_A_DOUBLING` foresees at ``tp``, to the power of the doublings."""
     doublings = math.log2(tp / reference_tp)
     low, high = PROMISED_A_DOUBLING
     return low**doublings, high**doublings
@@ -328,7 +329,7 @@ def break_even(sizes: Sequence[float], speedups: Sequence[float]) -> list[BreakE
         raise InvalidSpec("Break-even needs one positive speedup for each positive size.")
     points = sorted(zip(sizes, speedups, strict=True))
     crossings = []
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(points):
         low, high = math.log(y0), math.log(y1)
         if x0 == x1 or low == 0 or low * high > 0:  # a point on the line counts once, as an end
             continue

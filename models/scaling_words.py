@@ -127,8 +127,8 @@ def additive_sentence(check: AdditiveCheck) -> str:
     """The additive model against the measurement, with its residual and what that means."""
     said = (
         f"Additive model at TP={check.tp}: {check.single_ms:.2f} / {check.tp} + "
-        f"{check.allreduce_ms:.2f} = {check.modelled_ms:.2f} ms; measured {check.measured_ms:.2f} ms; "
-        f"residual {signed_ms(check.residual_ms)}."
+        f"{check.allreduce_ms:.2f} = {check.modelled_ms:.2f} ms; "
+        f"measured {check.measured_ms:.2f} ms; residual {signed_ms(check.residual_ms)}."
     )
     if abs(check.residual_ms) <= SAME_WITHIN * check.measured_ms:
         return f"{said} The model holds here."

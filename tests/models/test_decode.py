@@ -63,7 +63,7 @@ def test_an_untied_embedding_is_held_but_not_read():
 
 
 def test_a_hand_worked_tiny_step():
-    # layer: qkv 8*(8+8) + o 8*8 + mlp 3*8*16 + norms 16 = 128 + 64 + 384 + 16 = 592; twice, + norm 8
+    # layer: qkv 8*(8+8) + o 8*8 + mlp 3*8*16 + norms 16 = 592; twice, + norm 8
     # + head 80 = 1272 weights; cache 2*2*3*4*2*2 = 192 elements of 2 bytes
     arch = read_config(TINY)
     cost = step_cost(arch, 1, 3, 4)
