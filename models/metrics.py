@@ -368,6 +368,15 @@ _TABLE = (
         ("device", "bytes", "test", "src", "dst"),
     ),
     Metric(
+        "host_copy_bandwidth",
+        "GB/s",
+        "higher",
+        "Copy bandwidth between host and GPU",
+        "Bytes copied between host memory and a GPU divided by the time, per direction unless the "
+        "dimension direction says both.",
+        _PAIR,
+    ),
+    Metric(
         "matmul_rate",
         "TFLOP/s",
         "higher",
