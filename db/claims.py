@@ -1,0 +1,180 @@
+"""Which queued job a worker may start now: the rule that keeps measurements apart.
+
+- A GPU serves one job at a time, whether a spec names it by index or by UUID.
+- A job that measures on the CPU is alone among such jobs on its host.
+- An open incident on a GPU keeps jobs off it, and so does what the worker sees in use.
+- Jobs of one evaluation run one after the other, in their order: arms side by side would share
+  the CPU and the links, and the interleaving of the plan would be lost.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Row, func, select, update
+
+from db.engine import is_sqlite, writing
+from db.job_rows import job_columns, job_dict
+from db.schema import Host, Incident, Job, Worker
+from db.statements import changed, lock
+from models.result import utc_now
+
+ALL_GPUS = "*"
+_CLAIM_LOCK = 0x636C61696D  # claims pass one by one: two jobs on one GPU are different rows
+_NOT_MEASURING = frozenset({"topology"})
+_PAGE = 100
+
+
+def resources(spec: Mapping[str, Any]) -> tuple[list[str], bool]:
+    """GPUs that a spec names (``["*"]``: all of the host's), and whether it measures on the CPU."""
+    if spec.get("kind") in _NOT_MEASURING:
+        return [], False
+    arm = spec.get("arm")
+    named = spec.get("gpus") or (arm.get("gpus") if isinstance(arm, Mapping) else None) or []
+    if named:
+        return [str(gpu) for gpu in named], False
+    device = spec.get("device", "cuda" if spec.get("kind") == "serving" else "cpu")
+    if device == "cuda" and not spec.get("base_url"):
+        return [ALL_GPUS], False
+    return [], True
+
+
+def claim(
+    engine: Engine, worker_id: str, *, busy_gpus: Collection[str] = ()
+) -> dict[str, Any] | None:
+    """Take the first queued job that may start on this worker's host.
+
+    Args:
+        engine: The database.
+        worker_id: A worker that has sent a heartbeat: its host is known from it.
+        busy_gpus: UUIDs or indices of GPUs that others use.
+
+    Returns:
+        The job, now running and leased to the worker, or None.
+    """
+    with writing(engine) as connection:
+        lock(connection, _CLAIM_LOCK)
+        worker = connection.execute(
+            select(Worker.host_id, Worker.boot_id).where(Worker.id == worker_id)
+        ).first()
+        host_id, boot_id = (worker.host_id, worker.boot_id) if worker else (None, None)
+        host = _Occupied(connection, host_id, busy_gpus)
+        for candidate in _queued(connection):
+            if not host.free_for(candidate) or not _still_queued(connection, candidate.number):
+                continue
+            now = utc_now()
+            changed(
+                connection,
+                update(Job)
+                .where(Job.number == candidate.number)
+                .values(
+                    state="running",
+                    worker_id=worker_id,
+                    host_id=host_id,
+                    boot_id=boot_id,
+                    started_at=now,
+                    heartbeat_at=now,
+                ),
+            )
+            row = connection.execute(
+                select(*job_columns()).where(Job.number == candidate.number)
+            ).one()
+            return job_dict(row)
+    return None
+
+
+def _queued(connection: Connection) -> Iterator[Row[Any]]:
+    """Queued jobs in the order they came, a page at a time: the first one mostly fits."""
+    last = 0
+    while True:
+        page = connection.execute(
+            select(Job.number, Job.evaluation_id, Job.position, Job.uses_gpus, Job.uses_cpu)
+            .where(Job.state == "queued", Job.number > last)
+            .order_by(Job.number)
+            .limit(_PAGE)
+        ).all()
+        yield from page
+        if len(page) < _PAGE:
+            return
+        last = page[-1].number
+
+
+def _still_queued(connection: Connection, number: int) -> bool:
+    """Lock the row; a job that is being cancelled at this moment is passed by."""
+    statement = select(Job.number).where(Job.number == number, Job.state == "queued")
+    return (
+        connection.execute(statement.with_for_update(skip_locked=True)).first() is not None
+        if not is_sqlite(connection)
+        else True
+    )
+
+
+class _Occupied:
+    """What is in use on one host, by GPU UUID where the host's list is known."""
+
+    def __init__(
+        self, connection: Connection, host_id: str | None, busy_gpus: Collection[str]
+    ) -> None:
+        self._connection = connection
+        self._uuids, self._elsewhere = _known_gpus(connection, host_id)
+        self._taken = {self._same(name) for name in busy_gpus}
+        self._cpu = False
+        self._turns: dict[str, int | None] = {}
+        running = connection.execute(
+            select(Job.host_id, Job.evaluation_id, Job.uses_gpus, Job.uses_cpu).where(
+                Job.state == "running"
+            )
+        ).all()
+        self._running_evaluations = {row.evaluation_id for row in running} - {None}
+        for row in running:
+            if row.host_id == host_id:
+                self._taken |= {self._same(name) for name in row.uses_gpus}
+                self._cpu = self._cpu or row.uses_cpu
+        for gpu in connection.execute(
+            select(Incident.gpu).where(Incident.host_id == host_id, Incident.cleared_at.is_(None))
+        ).scalars():
+            self._taken.add(ALL_GPUS if gpu is None else self._same(gpu))
+
+    def free_for(self, job: Row[Any]) -> bool:
+        """Whether nothing on this host stands in the job's way."""
+        if job.uses_cpu and self._cpu:
+            return False
+        wanted = {self._same(name) for name in job.uses_gpus}
+        if wanted & self._elsewhere:
+            return False
+        if wanted and (ALL_GPUS in self._taken or (ALL_GPUS in wanted and self._taken)):
+            return False
+        if wanted & self._taken:
+            return False
+        return job.evaluation_id is None or self._has_its_turn(job)
+
+    def _has_its_turn(self, job: Row[Any]) -> bool:
+        name = job.evaluation_id
+        if name in self._running_evaluations:
+            return False
+        if name not in self._turns:
+            self._turns[name] = self._connection.execute(
+                select(func.min(Job.position)).where(
+                    Job.evaluation_id == name, Job.state == "queued"
+                )
+            ).scalar()
+        return bool(job.position == self._turns[name])
+
+    def _same(self, name: object) -> str:
+        """One name a GPU: its UUID where the host's list has it."""
+        return self._uuids.get(str(name), str(name))
+
+
+def _known_gpus(connection: Connection, host_id: str | None) -> tuple[dict[str, str], set[str]]:
+    """Index -> UUID of this host's GPUs, and the UUIDs that only other hosts have."""
+    uuids: dict[str, str] = {}
+    others: set[str] = set()
+    for row in connection.execute(select(Host.id, Host.facts)):
+        for gpu in row.facts.get("gpus") or []:
+            uuid = gpu.get("uuid") if isinstance(gpu, Mapping) else None
+            if uuid is None:
+                continue
+            if row.id != host_id:
+                others.add(str(uuid))
+            elif gpu.get("index") is not None:
+                uuids[str(gpu["index"])] = str(uuid)
+    return uuids, others - set(uuids.values())
