@@ -63,6 +63,14 @@ class AllReduceSpec(_Placed):
     calls_per_graph: int = Field(default=DEFAULT_CALLS_PER_STEP, ge=1, le=1000)
     samples_per_round: int = Field(default=30, ge=3, le=10_000)
     size_time_limit_s: float = Field(default=60, gt=0, le=3600, description="a hang is a result")
+    buffers: Literal["torch", "nccl"] = Field(
+        default="torch",
+        description="who allocates the messages: torch as engines do, or NCCL, which may map them "
+        "into its peers",
+    )
+    planned_rounds: int | None = Field(
+        default=None, ge=1, le=1000, description="rounds of this arm in its whole evaluation"
+    )
 
     @property
     def n_ranks(self) -> int:
