@@ -34,7 +34,7 @@ def render() -> None:
 def _machine() -> None:
     st.subheader("This machine")
     known = hosts.list_hosts(store.engine())
-    gpus = known[0]["gpus"] if known else []
+    gpus = (known[0]["facts"].get("gpus") or []) if known else []
     if gpus:
         for name, count in pd.Series([gpu["name"] for gpu in gpus]).value_counts().items():
             st.markdown(f"{count} × {name}")

@@ -1,0 +1,110 @@
+"""New run: choose a benchmark, see how long it takes, start it once, watch it, cancel it."""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+from db import jobs
+from pages.widgets import allreduce_form, live_job, store
+from pages.widgets.links import page_link
+from settings import settings
+
+Form = Callable[[], list[dict[str, Any]] | None]
+
+# kind -> (words, form that returns planned jobs)
+FORMS: dict[str, tuple[str, Form]] = {
+    "allreduce": ("AllReduce sweep", allreduce_form.render),
+}
+EXPLAINED = {
+    "allreduce": "How long does one all-reduce take, message by message? The small ones decide what "
+    "tensor parallelism costs a token.",
+}
+
+
+def render() -> None:
+    """Draw the chosen form, or the jobs that were started from it."""
+    kind = _kind()
+    started = [part for part in st.query_params.get("jobs", "").split(",") if part]
+    if started:
+        _watch(started)
+        return
+    st.caption(EXPLAINED[kind])
+    planned = FORMS[kind][1]()
+    if planned is None:
+        return
+    _plan(planned)
+    if settings().read_only:
+        st.info("This is a demo: it starts nothing. Run your own Linkworth to measure.")
+        return
+    if st.button("Start", type="primary", key="start"):
+        ids = submit(kind, planned)
+        st.query_params["jobs"] = ",".join(ids)
+        st.rerun()
+
+
+def _kind() -> str:
+    names = list(FORMS)
+    if len(names) == 1:
+        return names[0]
+    return str(
+        st.segmented_control(
+            "Benchmark",
+            names,
+            default=names[0],
+            format_func=lambda name: FORMS[name][0],
+            required=True,
+            key="kind",
+            bind="query-params",
+        )
+    )
+
+
+def _plan(planned: list[dict[str, Any]]) -> None:
+    total = sum(job["expected_s"] for job in planned)
+    words = "1 job" if len(planned) == 1 else f"{len(planned)} jobs, in the order shown"
+    st.markdown(f"**Expected: {live_job.duration_words(total)}** ({words}).")
+    if len(planned) > 1:
+        with st.expander("Plan"):
+            st.dataframe(
+                {
+                    "order": [job["order"] + 1 for job in planned],
+                    "job": [job["title"] for job in planned],
+                    "expected (s)": [round(job["expected_s"]) for job in planned],
+                },
+                hide_index=True,
+                alt=f"{len(planned)} jobs in the order in which they run",
+            )
+
+
+def submit(kind: str, planned: list[dict[str, Any]]) -> list[str]:
+    """Queue the planned jobs once: the same form, clicked again, gives the same jobs.
+
+    Raises:
+        ReadOnly: Demo mode.
+    """
+    store.refuse_read_only()
+    # kept until another run is asked for: three quick clicks then carry one token
+    token = st.session_state.setdefault(f"token-{kind}", str(uuid.uuid4()))
+    return [
+        jobs.enqueue(
+            store.engine(),
+            job["spec"],
+            token=f"{token}:{position}",
+            title=job["title"],
+            evaluation=job.get("evaluation"),
+            order=job["order"],
+        )
+        for position, job in enumerate(planned)
+    ]
+
+
+def _watch(job_ids: list[str]) -> None:
+    live_job.watch(job_ids, key="new-run")
+    if st.button("Another run", key="another"):
+        for name in [name for name in st.session_state if str(name).startswith("token-")]:
+            del st.session_state[name]
+        del st.query_params["jobs"]
+        st.rerun()
+    page_link("runs", "All runs")
