@@ -95,6 +95,7 @@ class Run(Base):
     tool: Mapped[str]
     tool_version: Mapped[str | None]
     host_id: Mapped[str | None] = mapped_column(ForeignKey("hosts.id"), index=True)
+    host_label: Mapped[str | None]  # the host in a few words
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(index=True)

@@ -1,0 +1,223 @@
+"""Tables for pages: every query returns a DataFrame or plain dicts, and none asks row by row."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import pandas as pd
+from sqlalchemy import Engine, Select, func, or_, select
+
+from db.engine import reading
+from db.loading import number_of, telemetry_rows
+from db.packing import unpack_dims, unpack_values
+from db.schema import Measurement, Round, Run, Samples
+from models.metrics import METRICS
+
+_LISTED = (
+    Run.id, Run.kind, Run.origin, Run.validity, Run.title, Run.study,
+    Run.evaluation_id.label("evaluation"), Run.arm, Run.tool, Run.tool_version,
+    Run.host_label.label("host"), Run.started_at, Run.finished_at, Run.created_at, Run.reasons,
+    Run.headline,
+)  # fmt: skip
+_TIMES = ("started_at", "finished_at", "created_at")
+_NUMBERS = ("value", "low", "high", "n", "round")
+
+
+def list_runs(
+    engine: Engine,
+    *,
+    kinds: Collection[str] | None = None,
+    origins: Collection[str] | None = None,
+    validities: Collection[str] | None = None,
+    study: str | None = None,
+    text: str | None = None,
+    limit: int = 500,
+    offset: int = 0,
+) -> pd.DataFrame:
+    """Runs, newest first, one row each; ``reasons`` is a list, times carry their zone."""
+    statement = _filtered(
+        select(*_LISTED), kinds=kinds, origins=origins, validities=validities, study=study,
+        text=text,
+    )  # fmt: skip
+    statement = statement.order_by(Run.created_at.desc(), Run.number.desc())
+    with reading(engine) as connection:
+        rows = connection.execute(statement.limit(limit).offset(offset)).all()
+    return _frame(rows, [column.key for column in _LISTED])
+
+
+def count(
+    engine: Engine,
+    *,
+    kinds: Collection[str] | None = None,
+    origins: Collection[str] | None = None,
+    validities: Collection[str] | None = None,
+    study: str | None = None,
+    text: str | None = None,
+) -> int:
+    """How many runs ``list_runs`` would list without a limit."""
+    statement = _filtered(
+        select(func.count()).select_from(Run), kinds=kinds, origins=origins,
+        validities=validities, study=study, text=text,
+    )  # fmt: skip
+    with reading(engine) as connection:
+        return int(connection.execute(statement).scalar_one())
+
+
+def measurements(
+    engine: Engine,
+    *,
+    run_ids: Collection[str] | None = None,
+    kinds: Collection[str] | None = None,
+    metrics: Collection[str] | None = None,
+    include_invalid: bool = True,
+    limit: int | None = None,
+) -> pd.DataFrame:
+    """Measurements in stored order: the columns of their run, their own, and one a dimension.
+
+    Every dimension that one of the metrics may have is a column, empty where no row has it.
+
+    Args:
+        engine: The database.
+        run_ids: Only these runs.
+        kinds: Only runs of these kinds.
+        metrics: Only these metrics.
+        include_invalid: Whether runs that are invalid come along.
+        limit: At most so many rows, the newest.
+    """
+    columns = (
+        Run.id.label("run_id"), Run.kind, Run.origin, Run.validity, Run.title, Run.study,
+        Run.evaluation_id.label("evaluation"), Run.arm, Run.tool, Run.tool_version,
+        Run.host_label.label("host"), Run.started_at, Run.finished_at, Run.created_at,
+        Measurement.metric, Measurement.statistic, Measurement.unit, Measurement.value,
+        Measurement.low, Measurement.high, Measurement.n, Measurement.round, Measurement.part,
+        Measurement.definition, Measurement.relative_to, Measurement.dims,
+    )  # fmt: skip
+    statement = select(*columns).join(Run, Run.number == Measurement.run_number)
+    if run_ids is not None:
+        statement = statement.where(Run.id.in_(list(run_ids)))
+    if kinds is not None:
+        statement = statement.where(Run.kind.in_(list(kinds)))
+    if metrics is not None:
+        statement = statement.where(Measurement.metric.in_(list(metrics)))
+    if not include_invalid:
+        statement = statement.where(Run.validity != "invalid")
+    newest_first = (Run.number.desc(), Measurement.number.desc())
+    in_order = (Run.number, Measurement.number)
+    statement = statement.order_by(*(in_order if limit is None else newest_first)).limit(limit)
+    with reading(engine) as connection:
+        rows = connection.execute(statement).all()
+    if limit is not None:
+        rows = rows[::-1]
+    frame = _frame(rows, [column.key for column in columns])
+    return _with_dims(frame, set(metrics or ()) | set(frame["metric"].unique()))
+
+
+def samples(engine: Engine, run_id: str, *, metric: str | None = None) -> list[dict[str, Any]]:
+    """Raw values of a run: metric, unit, round, part, dims, and values as an array of float64.
+
+    Raises:
+        NotFound: There is no such run.
+    """
+    with reading(engine) as connection:
+        statement = (
+            select(
+                Samples.metric, Samples.unit, Samples.round, Samples.part, Samples.dims,
+                Samples.data,
+            )
+            .where(Samples.run_number == number_of(connection, run_id))
+            .order_by(Samples.number)
+        )  # fmt: skip
+        if metric is not None:
+            statement = statement.where(Samples.metric == metric)
+        rows = connection.execute(statement).all()
+    return [
+        {
+            "metric": row.metric,
+            "unit": row.unit,
+            "round": row.round,
+            "part": row.part,
+            "dims": unpack_dims(row.dims),
+            "values": unpack_values(row.data),
+        }
+        for row in rows
+    ]
+
+
+def telemetry(engine: Engine, run_id: str) -> pd.DataFrame:
+    """Telemetry rows of a run, in the order they came; empty where none was sampled.
+
+    Raises:
+        NotFound: There is no such run.
+    """
+    with reading(engine) as connection:
+        return pd.DataFrame(telemetry_rows(connection, number_of(connection, run_id)))
+
+
+def rounds(engine: Engine, run_id: str) -> pd.DataFrame:
+    """Rounds of a run: number, part, validity, reasons, seed, times, boot and what brought them.
+
+    Raises:
+        NotFound: There is no such run.
+    """
+    columns = (
+        Round.round, Round.source_round, Round.part, Round.validity, Round.reasons, Round.seed,
+        Round.started_at, Round.finished_at, Round.boot_id, Round.job_id, Round.result_id,
+        Round.environment,
+    )  # fmt: skip
+    with reading(engine) as connection:
+        rows = connection.execute(
+            select(*columns)
+            .where(Round.run_number == number_of(connection, run_id))
+            .order_by(Round.round, Round.number)
+        ).all()
+    return _frame(rows, [column.key for column in columns])
+
+
+def _filtered(
+    statement: Select[Any],
+    *,
+    kinds: Collection[str] | None,
+    origins: Collection[str] | None,
+    validities: Collection[str] | None,
+    study: str | None,
+    text: str | None,
+) -> Select[Any]:
+    for column, wanted in ((Run.kind, kinds), (Run.origin, origins), (Run.validity, validities)):
+        if wanted is not None:
+            statement = statement.where(column.in_(list(wanted)))
+    if study is not None:
+        statement = statement.where(Run.study == study)
+    for word in (text or "").split():
+        searched = (
+            Run.title, Run.headline, Run.study, Run.arm, Run.tool, Run.host_label, Run.kind,
+            Run.evaluation_id, Run.id,
+        )  # fmt: skip
+        statement = statement.where(
+            or_(*(column.icontains(word, autoescape=True) for column in searched))
+        )
+    return statement
+
+
+def _frame(rows: Sequence[Any], columns: list[str]) -> pd.DataFrame:
+    frame = pd.DataFrame.from_records([tuple(row) for row in rows], columns=columns)
+    for name in _TIMES:
+        if name in frame:
+            frame[name] = pd.to_datetime(frame[name], utc=True)
+    for name in _NUMBERS:
+        if name in frame:  # also where every row is empty
+            frame[name] = pd.to_numeric(frame[name])
+    return frame
+
+
+def _with_dims(frame: pd.DataFrame, metrics: set[str]) -> pd.DataFrame:
+    """One column a dimension instead of their JSON: the few distinct texts are parsed once."""
+    codes, texts = pd.factorize(frame["dims"])
+    parsed = [unpack_dims(text) for text in texts]
+    names = {name: None for metric in sorted(metrics) for name in METRICS[metric].dims}
+    names |= {name: None for dims in parsed for name in dims}
+    values = {
+        name: pd.Series([dims.get(name) for dims in parsed]).take(codes).to_numpy()
+        for name in names
+    }
+    return pd.concat(
+        [frame.drop(columns="dims"), pd.DataFrame(values, index=frame.index)], axis="columns"
+    )
