@@ -18,8 +18,8 @@ FORMS: dict[str, tuple[str, Form]] = {
     "allreduce": ("AllReduce sweep", allreduce_form.render),
 }
 EXPLAINED = {
-    "allreduce": "How long does one all-reduce take, message by message? The small ones decide what "
-    "tensor parallelism costs a token.",
+    "allreduce": "How long does one all-reduce take, message by message? The small ones decide "
+    "what tensor parallelism costs a token.",
 }
 
 
