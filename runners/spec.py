@@ -95,6 +95,8 @@ class AllReduceSpec(_Placed):
             raise ValueError("a mode is named twice")
         if self.device == "cpu" and set(self.modes) != {"eager"}:
             raise ValueError("CUDA graphs need GPUs: on CPU ranks only the eager mode exists")
+        if self.device == "cpu" and self.buffers != "torch":
+            raise ValueError("NCCL allocates memory on GPUs only")
         if self.device == "cpu" and self.link is not None:
             raise ValueError("CPU ranks have no GPU link to switch on or off")
         return self
