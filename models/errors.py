@@ -49,6 +49,10 @@ class ServerDidNotStart(LinkworthError):
     """The serving engine ended or hung before it was ready."""
 
 
+class ServerDied(LinkworthError):
+    """The serving engine ended while it was being measured."""
+
+
 class RunTimedOut(LinkworthError):
     """A time limit ended the work."""
 

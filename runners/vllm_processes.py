@@ -1,0 +1,93 @@
+"""Ending one server and all it has started, without touching the runner's other children.
+
+A server shares the runner's process group, so that one signal of the worker reaches everything. To
+end only the server, its processes are recognised by a mark in their environment, which children
+inherit whatever they do to their parent or group.
+"""
+
+import os
+import signal
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+MARK = "LINKWORTH_SERVER_MARK"
+TERM_S = 15.0
+KILL_S = 10.0
+
+
+def new_mark() -> str:
+    """A value for the mark that no other server has."""
+    return uuid.uuid4().hex
+
+
+def marked(mark: str) -> list[int]:
+    """Living processes of ours that carry the mark, this one excepted."""
+    wanted = f"{MARK}={mark}".encode()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        if int(entry.name) == os.getpid():
+            continue
+        try:
+            if wanted in (entry / "environ").read_bytes().split(b"\0") and _runs(entry):
+                found.append(int(entry.name))
+        except OSError:
+            continue  # gone meanwhile, or somebody else's
+    return found
+
+
+def end_marked(process: subprocess.Popen[bytes], mark: str) -> list[int]:
+    """End a server: ask its first process, then kill whatever carries its mark.
+
+    Returns:
+        Processes that survived SIGKILL: their GPUs cannot be trusted any more.
+    """
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(TERM_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    deadline = time.monotonic() + KILL_S
+    # a killed process takes a moment to leave /proc, and no event tells of another's child
+    while left := marked(mark):
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        if time.monotonic() > deadline:
+            return left
+        time.sleep(0.05)
+    process.wait()
+    return []
+
+
+def cpu_seconds(mark: str) -> float:
+    """Processor time that the marked processes have used so far, seconds."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    total = 0
+    for pid in marked(mark):
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        total += int(fields[11]) + int(fields[12])  # user and system time of the process
+    return total / ticks
+
+
+def host_cpu_seconds() -> tuple[float, float] | None:
+    """Busy and total processor time of the whole host so far, seconds; None without /proc."""
+    try:
+        line = Path("/proc/stat").read_text().split("\n", 1)[0]
+    except OSError:
+        return None
+    ticks = os.sysconf("SC_CLK_TCK")
+    values = [int(value) for value in line.split()[1:9]]
+    idle = values[3] + values[4]
+    return (sum(values) - idle) / ticks, sum(values) / ticks
+
+
+def _runs(entry: Path) -> bool:
+    return (entry / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
