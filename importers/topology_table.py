@@ -153,7 +153,7 @@ def _table(lines: Sequence[str], at: int, stop: int, header: _Header) -> Table:
         else:
             rows[name] = _plain_row(lines[k], header, problems)
         last, last_at = name, k
-    is_p2p = _is_p2p(rows.values(), lines[at:stop])
+    is_p2p = _is_p2p(rows.values(), lines[at : stop + 12])  # the legend stands below
     at_end = is_last_line(lines, last_at) and bool(lines[-1].strip())
     if last and at_end:
         _distrust_cut_end(rows, last, n)
