@@ -40,7 +40,8 @@ def seed(engine: Engine, data_dir: Path, read_published: Callable[[bytes], Bundl
         DatabaseUnavailable: Nothing of the file at hand was stored; earlier ones are.
     """
     with reading(engine) as connection:
-        known = dict(connection.execute(select(Seed.name, Seed.sha256)).tuples().all())
+        rows = connection.execute(select(Seed.name, Seed.sha256))
+        known = {row.name: row.sha256 for row in rows}
     readers = (("published", read_published), ("studies", _read_bundle))
     done: list[str] = []
     for folder, read in readers:
