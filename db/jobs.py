@@ -117,8 +117,8 @@ def finish(
 ) -> None:
     """A job has ended; the first end counts.
 
-    One exception: a job that was given up as lost succeeds when its worker comes back with a
-    result.
+    Two exceptions: a job that was given up as lost gets its true end when a worker comes with
+    its result, and its last log lines when one finds them.
 
     Raises:
         InvalidSpec: The state is not one of ``ENDED``.
@@ -127,7 +127,7 @@ def finish(
     if state not in ENDED:
         raise InvalidSpec(f"A job cannot end as {state!r}.")
     open_states = ["queued", "running"]
-    if state == "succeeded" and run_id is not None:
+    if state == "lost" or run_id is not None:
         open_states.append("lost")
     with writing(engine) as connection:
         _existing(connection, job_id)
