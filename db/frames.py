@@ -18,8 +18,8 @@ _LISTED = (
     Run.host_label.label("host"), Run.started_at, Run.finished_at, Run.created_at, Run.reasons,
     Run.headline,
 )  # fmt: skip
-_TIMES = ("started_at", "finished_at", "created_at")
-_NUMBERS = ("value", "low", "high", "n", "round")
+_TIMES = frozenset(("started_at", "finished_at", "created_at"))
+_NUMBERS = frozenset(("value", "low", "high", "n", "round", "source_round", "part", "seed"))
 
 
 def list_runs(
@@ -198,14 +198,17 @@ def _filtered(
 
 
 def _frame(rows: Sequence[Any], columns: list[str]) -> pd.DataFrame:
-    frame = pd.DataFrame.from_records([tuple(row) for row in rows], columns=columns)
-    for name in _TIMES:
-        if name in frame:
-            frame[name] = pd.to_datetime(frame[name], utc=True)
-    for name in _NUMBERS:
-        if name in frame:  # also where every row is empty
-            frame[name] = pd.to_numeric(frame[name])
-    return frame
+    """Times with their zone, numbers with NaN, everything else as it is: a text or None."""
+    data = dict(zip(columns, zip(*rows, strict=True), strict=True)) if rows else {}
+    series: dict[str, pd.Series] = {}
+    for name in columns:
+        values = pd.Series(data.get(name, ()), dtype=object)
+        if name in _TIMES:
+            values = pd.to_datetime(values, utc=True)
+        elif name in _NUMBERS:  # also where every row is empty
+            values = pd.to_numeric(values)
+        series[name] = values
+    return pd.DataFrame(series)
 
 
 def _with_dims(frame: pd.DataFrame, metrics: set[str]) -> pd.DataFrame:
@@ -214,10 +217,11 @@ def _with_dims(frame: pd.DataFrame, metrics: set[str]) -> pd.DataFrame:
     parsed = [unpack_dims(text) for text in texts]
     names = {name: None for metric in sorted(metrics) for name in METRICS[metric].dims}
     names |= {name: None for dims in parsed for name in dims}
-    values = {
-        name: pd.Series([dims.get(name) for dims in parsed]).take(codes).to_numpy()
-        for name in names
-    }
-    return pd.concat(
-        [frame.drop(columns="dims"), pd.DataFrame(values, index=frame.index)], axis="columns"
-    )
+    columns = {}
+    for name in names:
+        values = pd.Series([dims.get(name) for dims in parsed], dtype=object)
+        known = [value for value in values if value is not None]
+        if known and all(type(value) in (int, float) for value in known):
+            values = pd.to_numeric(values)
+        columns[name] = values.take(codes).set_axis(frame.index)
+    return pd.concat([frame.drop(columns="dims"), pd.DataFrame(columns)], axis="columns")

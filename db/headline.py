@@ -120,7 +120,11 @@ def _first(result: Result) -> str:
     for row in result.measurements:
         label = METRICS[row.metric].label
         if row.statistic in _TYPICAL:
-            return f"{label}: {_middle([row])}"
+            words = _middle([row])
+            if row.statistic == "change_pct":
+                words = f"{'' if words.startswith('-') else '+'}{words}"
+            against = f" against {row.relative_to}" if row.relative_to else ""
+            return f"{label}: {words}{against}"
     return ""
 
 
