@@ -1,0 +1,107 @@
+"""One command on a GPU machine, under three minutes: do all three AllReduce modes work here?
+
+    python scripts/gpu_smoke.py [--out DIR] [--gpus 0,1]
+
+One GPU alone first, then two with the link on and off where two are there. Prints one table.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from runners.allreduce_plan import size_words  # noqa: E402
+
+SIZES = [1024, 3072, 65536, 1 << 20, 64 << 20]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "linkworth-smoke")
+    parser.add_argument("--gpus", default="", help="indices by comma; default: the first two")
+    parser.add_argument("--rounds", type=int, default=1)
+    options = parser.parse_args()
+    options.out = options.out.resolve()
+    options.out.mkdir(parents=True, exist_ok=True)
+    gpus = [int(part) for part in options.gpus.split(",") if part] or list(range(_count()))[:2]
+    arms = [("one GPU", gpus[:1], None)]
+    if len(gpus) > 1:
+        arms += [("link on", gpus[:2], "on"), ("link off", gpus[:2], "off")]
+    codes = [_arm(options, name, members, link) for name, members, link in arms]
+    return max(codes)
+
+
+def _count() -> int:
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def _arm(options: argparse.Namespace, name: str, gpus: list[int], link: str | None) -> int:
+    stem = options.out / name.replace(" ", "-")
+    spec = {
+        "kind": "allreduce",
+        "device": "cuda",
+        "gpus": gpus,
+        "link": link,
+        "sizes_bytes": SIZES,
+        "modes": ["graph", "eager", "exposed"],
+        "rounds": options.rounds,
+        "samples_per_round": 30,
+        "time_limit_s": 170,
+    }
+    files = {part: Path(f"{stem}.{part}") for part in ("spec.json", "result.json", "events.jsonl")}
+    files["spec.json"].write_text(json.dumps(spec))
+    files["result.json"].unlink(missing_ok=True)
+    began = time.time()
+    code = subprocess.run(
+        [
+            *(sys.executable, "-m", "runners.allreduce"),
+            *("--spec", str(files["spec.json"]), "--result", str(files["result.json"])),
+            *("--events", str(files["events.jsonl"])),
+        ],
+        cwd=ROOT,
+        check=False,
+    ).returncode
+    print(f"\n== {name}: exit {code} after {time.time() - began:.1f} s")
+    if files["result.json"].exists():
+        _print(json.loads(files["result.json"].read_text()))
+    return code
+
+
+def _print(result: dict) -> None:
+    seen = result["environment"]
+    print(f"{result['validity']}: {'; '.join(result['reasons']) or 'no reason to doubt it'}")
+    for notice in result["warnings"]:
+        print(f"  {notice['code']}: {notice['text']}")
+    print(f"  torch {seen.get('torch')}, NCCL {seen.get('nccl')}, {seen.get('transports')}")
+    for row in result["measurements"]:
+        if row["metric"] in ("matmul_rate", "copy_bandwidth"):
+            print(f"  {row['dims']['device']}: {row['metric']} {row['value']:.4g} {row['unit']}")
+    clocks = {(c["round"], c["mode"], c["bytes"], c["rank"]): c for c in seen["gpu_clocks"]}
+    layouts = {(c["round"], c["mode"], c["bytes"]): c for c in seen["layouts"]}
+    print(
+        "  mode       size   median us       p10       p90  wrong  calls x replays  SM MHz before/during"
+    )
+    cells: dict[tuple, dict] = {}
+    for row in result["measurements"]:
+        if row["metric"] in ("allreduce_latency", "wrong_values"):
+            key = (row["round"], row["dims"]["mode"], row["dims"]["bytes"])
+            cells.setdefault(key, {})[row["statistic"]] = row["value"]
+    for key, cell in cells.items():
+        layout, clock = layouts[key], clocks.get((*key, 0), {})
+        print(
+            f"  {key[1]:<8} {size_words(key[2]):>6} {cell['median']:>11.2f} {cell['p10']:>9.2f} "
+            f"{cell['p90']:>9.2f} {cell['value']:>6.0f} {layout['calls']:>6} x "
+            f"{layout['replays']:<6} {clock.get('before_mhz')}/{clock.get('during_mhz')}"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
