@@ -7,6 +7,7 @@ data take, never how fast it is: two pairs behind a host bridge have differed tw
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from models.errors import InvalidSpec
 
@@ -62,6 +63,18 @@ _TABLE = (
 _KINDS = {kind.code: kind for kind in _TABLE}
 UNKNOWN = LinkKind("?", 0, "not known", "The source does not state this pair.")
 
+_PHRASES = {
+    "XGMI": "have a direct Infinity Fabric link",
+    "PSB": "share a switch on one board",
+    "PIX": "share one PCIe switch",
+    "PXB": "lie behind several PCIe switches",
+    "PHB": "cross the host bridge",
+    "NODE": "cross between host bridges",
+    "PCIE": "meet over PCIe",
+    "SYS": "cross between CPU sockets",
+    "SOC": "cross between CPU sockets",
+}
+
 P2P_MEANINGS = {
     "OK": "the driver grants peer access",
     "CNS": "the chipset does not support peer access",
@@ -111,12 +124,28 @@ def is_link(code: str) -> bool:
     return code == "X" or code in _KINDS or bool(nvlinks(code))
 
 
+def phrase(code: str | None) -> str:
+    """What two GPUs with this link do, to be read after their numbers."""
+    if code is None:
+        return "are joined in a way that no source states"
+    n_links = nvlinks(code)
+    if n_links:
+        return f"share {code} ({link_kind(code).label})"
+    return f"{_PHRASES[code]} ({code})"
+
+
+def is_direct(code: str | None) -> bool:
+    """Whether the link joins GPUs without PCIe: NVLink or Infinity Fabric."""
+    return nvlinks(code) > 0 or code == "XGMI"
+
+
 def nvlinks(code: str | None) -> int:
     """How many NVLinks a code names; 0 for every other kind (a count, not an unknown)."""
     match = _NVLINK.fullmatch(code or "")
     return int(match[1]) if match else 0
 
 
+@lru_cache(maxsize=256)
 def rank(code: str | None) -> int:
     """Place of a kind in the order, higher is better; unknown is 0."""
     return link_kind(code).rank
