@@ -109,19 +109,29 @@ class DecodeSpec(_Placed):
     model: dict[str, Any] = Field(description="content of a Hugging Face config.json")
     model_name: str | None = Field(default=None, max_length=120)
     tp: int = Field(default=1, ge=1, le=64)
-    batches: list[Annotated[int, Field(ge=1, le=4096)]] = Field(default=[1], min_length=1)
-    kv_lens: list[Annotated[int, Field(ge=1, le=1_048_576)]] = Field(default=[1024], min_length=1)
-    clocks: list[Clock] = Field(default=["wall_eager"], min_length=1)
+    batches: list[Annotated[int, Field(ge=1, le=4096)]] = Field(
+        default=[1], min_length=1, max_length=16
+    )
+    kv_lens: list[Annotated[int, Field(ge=1, le=1_048_576)]] = Field(
+        default=[1024], min_length=1, max_length=16
+    )
+    clocks: list[Clock] = Field(default=["wall_eager"], min_length=1, max_length=4)
     dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
     rounds: int = Field(default=3, ge=1, le=100)
     steps_per_round: int = Field(default=100, ge=5, le=100_000)
     compile: bool = Field(default=True, description="fuse with torch.compile, on GPUs")
+    fusion: Literal["default", "matvec", "max-autotune"] = Field(
+        default="default", description="how torch.compile fuses: see runners.decoder.fused"
+    )
     omp_num_threads: int | None = Field(default=None, ge=1, le=1024)
     cpu_affinity: list[Annotated[int, Field(ge=0, le=4095)]] | None = None
     cuda_device_max_connections: int | None = Field(default=None, ge=1, le=32)
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
+        for name in ("batches", "kv_lens", "clocks"):
+            if len(set(getattr(self, name))) != len(getattr(self, name)):
+                raise ValueError(f"{name}: the same value is named twice")
         if self.device == "cuda" and len(self.gpus) != self.tp:
             raise ValueError(f"tensor parallelism over {self.tp} needs exactly {self.tp} GPUs")
         if self.device == "cpu" and set(self.clocks) != {"wall_eager"}:
@@ -268,6 +278,7 @@ PROGRAMS: dict[str, str] = {
     "allreduce": "runners.allreduce",
     "serving": "runners.serving",
     "soak": "runners.soak",
+    "decode": "runners.decode",
 }
 
 
