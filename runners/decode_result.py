@@ -46,7 +46,7 @@ def assemble(
     Args:
         spec: What was asked for.
         ranks: What each rank returned, in rank order.
-        uuids: The GPUs\' UUIDs in rank order; empty where unknown.
+        uuids: The GPUs' UUIDs in rank order; empty where unknown.
         telemetry: Readings of the GPUs beside the rounds.
     """
     measurements: list[Measurement] = []
