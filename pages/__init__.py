@@ -27,8 +27,8 @@ PAGES: dict[str, Entry] = {
     "overview": Entry("Overview", "", "What is here, what was last measured, what comes next?"),
     "new-run": Entry("New run", "Measure", "Start a benchmark on this machine."),
     "runs": Entry("Runs", "Measure", "What ran, is it valid, and where is the raw data?"),
-    "method": Entry("Method", "", "What each number means and how it is obtained."),
-    "settings": Entry("Settings", "", "Every setting and where its value came from."),
+    "method": Entry("Method", "About", "What each number means and how it is obtained."),
+    "settings": Entry("Settings", "About", "Every setting and where its value came from."),
 }
 
 

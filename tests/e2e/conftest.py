@@ -68,3 +68,18 @@ def page(browser: Browser) -> Iterator[Page]:
     context.set_default_timeout(30_000)
     yield context.new_page()
     context.close()
+
+
+@pytest.fixture
+def browser_window(browser: Browser) -> Iterator[Callable[[], Page]]:
+    """Further browser sessions: each call opens one of its own."""
+    contexts = []
+
+    def another() -> Page:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        contexts.append(context)
+        return context.new_page()
+
+    yield another
+    for context in contexts:
+        context.close()

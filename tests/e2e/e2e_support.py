@@ -34,14 +34,15 @@ class Server:
 
     def start(self) -> None:
         """Start the app server (again) on the same port and wait until it answers."""
-        log = (self.data_dir / "server.log").open("ab")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(self.port)],
-            cwd=ROOT,
-            env=self.env,
-            stdout=log,
-            stderr=log,
-        )
+        command = [sys.executable, "-m", "streamlit", "run", "app.py"]
+        with (self.data_dir / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "--server.port", str(self.port)],
+                cwd=ROOT,
+                env=self.env,
+                stdout=log,
+                stderr=log,
+            )
         deadline = time.monotonic() + START_LIMIT_S
         while time.monotonic() < deadline:
             try:
@@ -82,11 +83,20 @@ def settled(page: Page) -> None:
     """Wait until Streamlit has finished the run of the page."""
     expect(page.get_by_test_id("stStatusWidget")).to_have_count(0, timeout=30_000)
     expect(page.locator('[data-stale="true"]')).to_have_count(0, timeout=30_000)
+    # widgets load their code when they first appear; until then a grey box stands there
+    expect(page.get_by_test_id("stSkeleton")).to_have_count(0, timeout=30_000)
 
 
 def shoot(page: Page, name: str) -> Path:
     """Keep a full screenshot for people to look at."""
     SHOTS.mkdir(parents=True, exist_ok=True)
     path = SHOTS / f"{name}.png"
-    page.screenshot(path=path, full_page=True)
+    settled(page)
+    # Streamlit scrolls inside the window, so a full page picture needs a window that holds it all
+    size = page.viewport_size or {"width": 1280, "height": 900}
+    height = page.evaluate("document.querySelector('[data-testid=stMain]')?.scrollHeight ?? 900")
+    page.set_viewport_size({"width": size["width"], "height": max(900, min(height + 20, 6000))})
+    settled(page)
+    page.screenshot(path=path)
+    page.set_viewport_size(size)
     return path
