@@ -66,7 +66,8 @@ def bad_groups(links: LinkMatrix, gpus: Sequence[int], tp: int, replicas: int) -
             group = [min(free)]
         else:
             pairs = list(combinations(sorted(free), 2))
-            group = list(min(pairs, key=lambda pair: rank(links[pair[0]][pair[1]])))
+            low, high = min(pairs, key=lambda pair: rank(links[pair[0]][pair[1]]))
+            group = [low, high]
         while len(group) < tp:
             rest = sorted(free - set(group))
             group.append(min(rest, key=lambda gpu: sum(rank(links[gpu][k]) for k in group)))

@@ -279,6 +279,7 @@ PROGRAMS: dict[str, str] = {
     "serving": "runners.serving",
     "soak": "runners.soak",
     "decode": "runners.decode",
+    "topology": "runners.topology",
 }
 
 

@@ -1,0 +1,231 @@
+"""Which GPUs this machine has and how they are linked: ``python -m runners.topology``.
+
+NVML is the first source. ``nvidia-smi topo -m`` and ``nvidia-smi nvlink -s`` are the second where
+that program is there; what the two see differently is named in a warning. A machine whose GPUs
+cannot be read still gives a result: its CPU, and a sentence that says why.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from importers import nvlink
+from importers import topology as link_tables
+from models.errors import LinkworthError, RunnerUnavailable, UnreadableFile
+from models.host_findings import Finding, disagreements
+from models.host_report import findings
+from models.result import VERSION, Gpu, Notice, Result, Tool, utc_now
+from runners import topology_facts
+from runners.environment import environment, host_facts, process_conditions
+from runners.events import Events, main_program
+from runners.nvml import RECORDING_VARIABLE, Nvml, open_nvml
+from runners.smi import find_smi
+from runners.spec import TopologySpec
+
+TOOLS = (("topo", "-m"), ("nvlink", "-s"))
+TOOL_TIME_LIMIT_S = 20.0
+_MAX_OUTPUT = 1 << 20
+
+Second = Callable[[], Result | None]
+
+
+def run(
+    spec: TopologySpec,
+    events: Events,
+    *,
+    opened: Callable[[], Nvml] = open_nvml,
+    second: Second | None = None,
+) -> Result:
+    """Read the GPUs and links of this machine.
+
+    Args:
+        spec: Holds the time limit only.
+        events: Told about each stage.
+        opened: Gives NVML; tests give a recording.
+        second: Gives the second source; by default nvidia-smi.
+    """
+    started_at = utc_now()
+    result = Result(
+        kind="topology",
+        origin="measured",
+        spec=spec.model_dump(mode="json"),
+        host=_host(),
+        environment={**environment(), "process": process_conditions()},
+        started_at=started_at,
+        tool=Tool(name="linkworth", version=VERSION),
+    )
+    events.stage("Reading GPUs", 0.1)
+    try:
+        raw = _read_nvml(result, opened, events)
+    except LinkworthError as error:
+        events.log(str(error), "warning")
+        result.warnings.append(Notice(code="gpus_unreadable", text=str(error)))
+        result.title = "This machine: its GPUs could not be read"
+        result.finished_at = utc_now()
+        return result
+    events.stage("Asking nvidia-smi", 0.6)
+    other = (second or read_second_source)()
+    disputed = _compare(result, other)
+    result.environment["second_source"] = other.tool.name if other is not None else None
+    for one in [*disputed, *findings(result)]:
+        notice = Notice(code=one.code, text=f"{one.sentence} {one.meaning}")
+        result.warnings.append(notice)
+        events.log(notice.text, "warning" if one.severity == "problem" else "info")
+    result.title = f"This machine: {_counted(result.gpus or [])}"
+    result.finished_at = utc_now()
+    events.stage("Done", 1.0, f"{len(raw)} GPUs")
+    return result
+
+
+def _host() -> dict[str, Any]:
+    """The machine; empty where its driver breaks off even for that."""
+    try:
+        return host_facts()
+    except Exception as error:
+        if not _is_driver_error(error):
+            raise
+        return {}
+
+
+def _is_driver_error(error: Exception) -> bool:
+    """pynvml makes its error classes at import, and may be missing: they are known by name."""
+    return type(error).__name__.startswith("NVMLError")
+
+
+def _read_nvml(result: Result, opened: Callable[[], Nvml], events: Events) -> Sequence[str]:
+    """Fill GPUs, links and rates; returns the UUIDs.
+
+    Raises:
+        RunnerUnavailable: A sentence for each cause.
+    """
+    try:
+        with opened() as nvml:
+            facts = nvml.gpus()
+            sample = nvml.sample()
+            events.stage("Reading links", 0.3)
+            raw = nvml.links()
+    except Exception as error:
+        if not _is_driver_error(error):
+            raise
+        raise _driver_error(error) from None
+    result.gpus = topology_facts.gpus(facts, sample, raw)
+    result.links = topology_facts.link_matrix(raw)
+    result.p2p = topology_facts.peer_access(raw)
+    result.complete = all(code is not None for row in result.links for code in row)
+    result.measurements = topology_facts.link_rates(raw)
+    if not facts:
+        raise RunnerUnavailable(
+            "The NVIDIA driver runs, and it shows no GPU.",
+            "Check that the container or virtual machine was given one.",
+        )
+    return [gpu.uuid for gpu in facts]
+
+
+def _driver_error(error: Exception) -> RunnerUnavailable:
+    if "GpuIsLost" in type(error).__name__ or "lost" in str(error).lower():
+        return RunnerUnavailable(
+            "A GPU has fallen off the bus: the driver can no longer reach it.",
+            "Restart the machine; look for Xid 79 in the kernel log, and check power and riser.",
+            detail=repr(error),
+        )
+    return RunnerUnavailable(
+        f"The NVIDIA driver stopped answering: {error}.",
+        "nvidia-smi may tell more.",
+        detail=repr(error),
+    )
+
+
+def read_second_source(program: str | None = None) -> Result | None:
+    """What nvidia-smi says of links; None where it is not there or says nothing readable.
+
+    Args:
+        program: Path of nvidia-smi; by default what is on the search path.
+    """
+    if program is None and os.environ.get(RECORDING_VARIABLE):
+        return None  # a recording and this machine are not the same host
+    found = program or find_smi()
+    if found is None:
+        return None
+    text = "\n".join(_output([found, *arguments]) for arguments in TOOLS)
+    for read in (link_tables.read, nvlink.read):
+        try:
+            return read(text)[0]
+        except UnreadableFile:
+            continue
+    return None
+
+
+def _output(command: list[str]) -> str:
+    """What a program prints; nothing where it fails or takes too long."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TOOL_TIME_LIMIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout[:_MAX_OUTPUT] if done.returncode == 0 else ""
+
+
+def _compare(result: Result, other: Result | None) -> list[Finding]:
+    """Take over what only the second source knows, and name what the two see differently."""
+    if other is None:
+        return []
+    name = "nvidia-smi"
+    result.nics = other.nics
+    found: list[Finding] = []
+    if other.links is not None:
+        if not result.complete and len(other.links) == len(result.gpus or []):
+            result.links = _filled(result.links or [], other.links)
+            result.complete = all(code is not None for row in result.links for code in row)
+        found = disagreements(result.links or [], other.links, "NVML", name)
+    theirs = {gpu.index: gpu for gpu in other.gpus or []}
+    for gpu in result.gpus or []:
+        same = theirs.get(gpu.index)
+        if same is None:
+            continue
+        gpu.numa = same.numa if gpu.numa is None else gpu.numa
+        gpu.cpus = gpu.cpus or same.cpus
+        ours, said = gpu.facts.get("links_active"), same.facts.get("links_active")
+        if ours is not None and said is not None and ours != said:
+            found.append(
+                Finding(
+                    "sources_disagree",
+                    "problem",
+                    f"GPU {gpu.index}: NVML counts {ours} active NVLinks, {name} {said}.",
+                    "A link went up or down between the two readings.",
+                    "Read the machine again.",
+                    (gpu.index,),
+                )
+            )
+        for key in ("links_total", "links_active", "gb_s_per_link"):
+            if gpu.facts.get(key) is None:
+                gpu.facts[key] = same.facts.get(key)
+    return found
+
+
+def _filled(
+    ours: Sequence[Sequence[str | None]], theirs: Sequence[Sequence[str | None]]
+) -> list[list[str | None]]:
+    """Our matrix, holes filled from theirs."""
+    return [
+        [code if code is not None else theirs[i][j] for j, code in enumerate(row)]
+        for i, row in enumerate(ours)
+    ]
+
+
+def _counted(gpus: Sequence[Gpu]) -> str:
+    """Cards by name: "2x NVIDIA H200"."""
+    names = [gpu.name for gpu in gpus]
+    return ", ".join(f"{names.count(name)}x {name}" for name in dict.fromkeys(names)) or "no GPU"
+
+
+if __name__ == "__main__":
+    sys.exit(main_program("topology", run))
