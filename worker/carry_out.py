@@ -11,6 +11,7 @@ from models.errors import DatabaseUnavailable, InvalidSpec, LinkworthError
 from runners.spec import parse_spec
 from worker import descendants
 from worker.context import Context
+from worker.descendants import JobProcesses
 from worker.keeping import keep
 from worker.outcome import Outcome, judge
 from worker.process import JobFolder, RunnerProcess
@@ -18,6 +19,7 @@ from worker.telemetry import GpuSampler, Telemetry, gpu_names, sample_cpu
 from worker.watch import Watch
 
 log = logging.getLogger("linkworth.worker")
+_LEFTOVER_GRACE_S = 1.0  # for processes that a runner left behind
 
 
 def carry_out(context: Context, job: dict[str, Any]) -> bool:
@@ -34,27 +36,28 @@ def carry_out(context: Context, job: dict[str, Any]) -> bool:
         return keep(context, job, Outcome("failed", _sentence(error)))
     log.info("job %s: %s started as process %d", job["id"], module, process.pid)
     limit_s = job["time_limit_s"] or spec.get("time_limit_s") or context.default_time_limit_s
-    names = gpu_names(spec)
+    processes = JobProcesses(job["id"], process.pid, ancestor=context.ancestor)
     watch = Watch(
         context,
         job["id"],
         process,
+        processes,
         folder.log,
         limit_s=limit_s + context.timing.limit_grace_s,
-        notes_pids=names is not None,
     )
     survivors: set[int] = set()
-    try:
-        _note_start(context, job["id"], process.pid)
-        with _telemetry(context, spec) as telemetry:
-            watch.until_ended()
-    finally:
-        survivors = descendants.end(job["id"], process.pid, ancestor=context.ancestor, grace_s=1.0)
-        returncode = process.returncode
-        if context.adopts_orphans:
-            descendants.collect_adopted()
-        watch.last_words()
-        process.close()
+    with processes:
+        try:
+            _note_start(context, job["id"], process.pid)
+            with _telemetry(context, spec) as telemetry:
+                watch.until_ended()
+        finally:
+            survivors = processes.end(grace_s=_LEFTOVER_GRACE_S)
+            returncode = process.returncode
+            if context.adopts_orphans:
+                descendants.collect_adopted()
+            watch.last_words()
+            process.close()
     log_tail = folder.log_tail()
     outcome = judge(
         returncode,

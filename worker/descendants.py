@@ -10,10 +10,10 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 JOB_VARIABLE = "LINKWORTH_JOB_ID"
 _PROC = Path("/proc")
@@ -83,69 +83,102 @@ def marked_jobs() -> set[str]:
     return found
 
 
-def send(
-    number: int, job_id: str, leader: int | None = None, *, ancestor: int | None = None
-) -> set[int]:
-    """Send a signal to every process of a job; the pids it was sent to."""
-    with _held(members(job_id, leader, ancestor=ancestor)) as held:
+class JobProcesses:
+    """The processes of one job, remembered once seen, ended together.
+
+    Args:
+        job_id: What their environment says.
+        leader: The runner's pid, see ``members``.
+        ancestor: A worker that works on this job alone, see ``members``.
+    """
+
+    def __init__(
+        self, job_id: str, leader: int | None = None, *, ancestor: int | None = None
+    ) -> None:
+        self._job_id = job_id
+        self._leader = leader
+        self._ancestor = ancestor
+        # handles: as long as one is open, its pid means this process and no later one
+        self._alive: dict[int, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for handle in self._alive.values():
+            os.close(handle)
+        self._alive.clear()
+
+    def look(self) -> set[int]:
+        """Processes that are alive now, also those that lost every tie since they were seen."""
+        for pid, handle in list(self._alive.items()):
+            if _has_ended(handle):
+                os.close(self._alive.pop(pid))
+        fresh = self._members() - self._alive.keys()
+        opened: dict[int, int] = {}
+        for pid in fresh:
+            with suppress(ProcessLookupError):
+                opened[pid] = os.pidfd_open(pid)
         # again, now that no pid can change its owner unseen
-        still = members(job_id, leader, ancestor=ancestor)
-        reached = set()
-        for pid, handle in held.items():
+        still = self._members() if opened else set()
+        for pid, handle in opened.items():
             if pid in still:
-                with suppress(ProcessLookupError, PermissionError):
-                    signal.pidfd_send_signal(handle, number)
-                    reached.add(pid)
+                self._alive[pid] = handle
+            else:
+                os.close(handle)
+        return set(self._alive)
+
+    def send(self, number: int) -> set[int]:
+        """Send a signal to every process of the job; the pids it was sent to."""
+        reached = set()
+        for pid in self.look():
+            with suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(self._alive[pid], number)
+                reached.add(pid)
         return reached
 
+    def end(self, *, grace_s: float = 2.0) -> set[int]:
+        """End every process of the job: SIGTERM, then SIGKILL after the grace.
 
-def end(
-    job_id: str, leader: int | None = None, *, ancestor: int | None = None, grace_s: float = 2.0
-) -> set[int]:
-    """End every process of a job: SIGTERM, then SIGKILL after the grace.
-
-    Returns:
-        Processes that survived SIGKILL: something is wrong with the machine.
-    """
-    asked = send(signal.SIGTERM, job_id, leader, ancestor=ancestor)
-    wait_gone(asked, grace_s)
-    deadline = time.monotonic() + _HARD_LIMIT_S
-    while True:
+        Returns:
+            Processes that survived SIGKILL: something is wrong with the machine.
+        """
+        if self.send(signal.SIGTERM):
+            self._wait(grace_s)
+        deadline = time.monotonic() + _HARD_LIMIT_S
         # a process may have started another one meanwhile: look again until nothing is left
-        left = send(signal.SIGKILL, job_id, leader, ancestor=ancestor)
-        if not left:
-            return set()
-        if time.monotonic() >= deadline:
-            return left
-        wait_gone(left, deadline - time.monotonic())
+        while left := self.send(signal.SIGKILL):
+            if time.monotonic() >= deadline:
+                return left
+            self._wait(deadline - time.monotonic())
+        return set()
 
+    def _members(self) -> set[int]:
+        return members(self._job_id, self._leader, ancestor=self._ancestor)
 
-def wait_gone(pids: Iterable[int], timeout_s: float) -> None:
-    """Wait until all of these processes have ended, or the time is over."""
-    deadline = time.monotonic() + timeout_s
-    with _held(pids) as held:
+    def _wait(self, timeout_s: float) -> None:
+        """Until all have ended, or the time is over."""
+        deadline = time.monotonic() + timeout_s
         poller = select.poll()
-        for handle in held.values():
+        waiting = set(self._alive.values())
+        for handle in waiting:
             poller.register(handle, select.POLLIN)
-        waiting = set(held.values())
         while waiting and (rest_s := deadline - time.monotonic()) > 0:
             for handle, _ in poller.poll(rest_s * 1000):
                 poller.unregister(handle)
                 waiting.discard(handle)
 
 
-@contextmanager
-def _held(pids: Iterable[int]) -> Iterator[dict[int, int]]:
-    """Handles of processes; as long as one is held, its pid means this process."""
-    held: dict[int, int] = {}
-    try:
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                held[pid] = os.pidfd_open(pid)
-        yield held
-    finally:
-        for handle in held.values():
-            os.close(handle)
+def end(job_id: str, leader: int | None = None, *, ancestor: int | None = None) -> set[int]:
+    """End every process of a job that nobody watched; those that survived SIGKILL."""
+    with JobProcesses(job_id, leader, ancestor=ancestor) as processes:
+        return processes.end()
+
+
+def _has_ended(handle: int) -> bool:
+    poller = select.poll()
+    poller.register(handle, select.POLLIN)
+    return bool(poller.poll(0))
 
 
 def _processes() -> list[_Process]:

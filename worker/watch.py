@@ -9,8 +9,8 @@ from typing import Any
 
 from db import jobs
 from models.errors import DatabaseUnavailable, NotFound
-from worker import descendants
 from worker.context import Context
+from worker.descendants import JobProcesses
 from worker.outcome import Ended
 from worker.process import RunnerProcess
 
@@ -20,7 +20,7 @@ _MAX_PENDING = 20_000  # events kept in memory while the database does not answe
 _ECHO_LINES_AT_ONCE = 20
 _ECHO_LINES = 500  # the whole log is in its file; pages show its last lines
 _ECHO_CHARACTERS = 500
-_PIDS_EVERY_S = 2.0
+_LOOK_EVERY_S = 2.0
 _SURVIVAL_S = 5.0
 
 
@@ -31,9 +31,9 @@ class Watch:
         context: The worker's.
         job_id: The job.
         process: Its runner, just started.
+        processes: All processes of the job.
         log_path: Where the runner's output goes.
         limit_s: After how many seconds it is ended.
-        notes_pids: Whether to remember which processes belonged to the run.
     """
 
     def __init__(
@@ -41,19 +41,19 @@ class Watch:
         context: Context,
         job_id: str,
         process: RunnerProcess,
+        processes: JobProcesses,
         log_path: Path,
         *,
         limit_s: float,
-        notes_pids: bool,
     ) -> None:
         self._context = context
         self._job_id = job_id
         self._process = process
+        self._processes = processes
         self._limit_s = limit_s
-        self._notes_pids = notes_pids
         self._pending: list[dict[str, Any]] = []
         self._echo = LogEcho(log_path)
-        self._next_pids = 0.0
+        self._next_look = 0.0
         self.pids: set[int] = set()
         self.where = ""
         self.ended: Ended | None = None
@@ -80,10 +80,10 @@ class Watch:
                 if self.ended is None and now >= deadline:
                     self.ended = "time_limit"
                 if self.ended is not None and kill_at is None:
-                    self._send(signal.SIGTERM)
+                    self._processes.send(signal.SIGTERM)
                     kill_at = now + timing.end_grace_s
                 elif kill_at is not None and give_up_at is None and now >= kill_at:
-                    self._send(signal.SIGKILL)
+                    self._processes.send(signal.SIGKILL)
                     give_up_at = now + _SURVIVAL_S
                 elif give_up_at is not None and now >= give_up_at:
                     return
@@ -104,10 +104,6 @@ class Watch:
         self._pending += self._echo.events()
         self._flush()
 
-    def _send(self, number: int) -> None:
-        context = self._context
-        descendants.send(number, self._job_id, self._process.pid, ancestor=context.ancestor)
-
     def _hear(self) -> None:
         for event in self._process.events():
             previous = self._pending[-1] if self._pending else None
@@ -123,11 +119,9 @@ class Watch:
         context = self._context
         self._pending += self._echo.events()
         self._flush()
-        if self._notes_pids and time.monotonic() >= self._next_pids:
-            self.pids |= descendants.members(
-                self._job_id, self._process.pid, ancestor=context.ancestor
-            )
-            self._next_pids = time.monotonic() + _PIDS_EVERY_S
+        if time.monotonic() >= self._next_look:
+            self.pids |= self._processes.look()
+            self._next_look = time.monotonic() + _LOOK_EVERY_S
         try:
             must_end = context.heartbeat(self._job_id)
             if must_end and self.ended is None:
