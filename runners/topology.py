@@ -90,7 +90,7 @@ def _host() -> dict[str, Any]:
 
 
 def _is_driver_error(error: Exception) -> bool:
-    """pynvml makes its error classes at import, and may be missing: they are known by name."""
+    """Known by name: pynvml makes its error classes at import, and may not be there."""
     return type(error).__name__.startswith("NVMLError")
 
 

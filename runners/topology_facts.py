@@ -86,19 +86,18 @@ def link_matrix(raw: Mapping[str, Any]) -> list[list[str | None]]:
 def _joined_by(raw: Mapping[str, Any], a: int, b: int, granted: str | None) -> int:
     """How many NVLinks join two GPUs."""
     active = [row for row in raw.get("nvlinks", []) if row["active"]]
-    direct = sum(row["gpu"] == a and row.get("remote_gpu") == b for row in active)
+
+    def count(gpu: int, key: str, wanted: object) -> int:
+        return sum(1 for row in active if row["gpu"] == gpu and row.get(key) == wanted)
+
+    direct = count(a, "remote_gpu", b)
     if direct or granted not in ("ok", None):
         return direct
-    switched = min(
-        sum(row["gpu"] == gpu and row.get("remote_type") == "switch" for row in active)
-        for gpu in (a, b)
-    )
+    switched = min(count(gpu, "remote_type", "switch") for gpu in (a, b))
     if switched or granted != "ok":
         return switched
     # the driver grants NVLink without saying where the links lead: some virtual machines do
-    return min(
-        sum(row["gpu"] == gpu and row.get("remote_gpu") is None for row in active) for gpu in (a, b)
-    )
+    return min(count(gpu, "remote_gpu", None) for gpu in (a, b))
 
 
 def peer_access(raw: Mapping[str, Any]) -> list[list[str | None]] | None:
