@@ -199,11 +199,15 @@ def make_result() -> Callable[..., Result]:
                     for number in rounds
                 ],
                 "samples": [
-                    Samples(**common, round=number, values=[value + 0.01 * i for i in range(n_samples)])
+                    Samples(
+                        **common,
+                        round=number,
+                        values=[value + 0.01 * i for i in range(n_samples)],
+                    )
                     for number in rounds
                 ],
                 **fields,
             }
-        )  # fmt: skip
+        )
 
     return make

@@ -39,7 +39,7 @@ def test_the_folder_of_a_new_file_is_made(tmp_path, open_engine):
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(DatabaseUnavailable, match="data folder .* cannot be created") as caught:
+    with pytest.raises(DatabaseUnavailable, match=r"data folder .* cannot be created") as caught:
         connect(f"sqlite:///{tmp_path / 'file' / 'x' / 'new.sqlite'}")
     assert "LINKWORTH_DATA_DIR" in caught.value.next_step
 
@@ -52,9 +52,14 @@ def test_an_address_that_is_none_is_told(url):
 
 def test_a_transaction_is_whole_or_nothing(engine):
     job = jobs.enqueue(engine, SPEC)
-    with pytest.raises(ZeroDivisionError), writing(engine) as connection:
-        connection.execute(text("DELETE FROM jobs"))
-        raise ZeroDivisionError
+
+    def breaks_off():
+        with writing(engine) as connection:
+            connection.execute(text("DELETE FROM jobs"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        breaks_off()
     assert jobs.job(engine, job)["state"] == "queued"
 
 
@@ -170,15 +175,19 @@ def test_a_database_that_is_not_there(postgres_server, open_engine):
 @pytest.mark.postgres
 def test_a_server_that_drops_us(postgres_url, open_engine, make_result):
     engine, other = open_engine(postgres_url), open_engine(postgres_url)
-    with (
-        pytest.raises(DatabaseUnavailable, match="starting or stopping|cannot be reached"),
-        writing(engine) as connection,
-    ):
-        pid = connection.execute(text("SELECT pg_backend_pid()")).scalar()
-        connection.execute(text("DELETE FROM jobs"))
-        with writing(other) as killer:
-            killer.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
-        connection.execute(text("SELECT 1"))
+    job = jobs.enqueue(engine, SPEC)
+
+    def is_dropped():
+        with writing(engine) as connection:
+            pid = connection.execute(text("SELECT pg_backend_pid()")).scalar()
+            connection.execute(text("DELETE FROM jobs"))
+            with writing(other) as killer:
+                killer.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
+            connection.execute(text("SELECT 1"))
+
+    with pytest.raises(DatabaseUnavailable, match=r"starting or stopping|cannot be reached"):
+        is_dropped()
+    assert jobs.job(engine, job)["state"] == "queued"
     assert runs.store(engine, make_result())  # the next call connects anew
 
 
@@ -202,9 +211,16 @@ def test_an_old_driver_without_codes_still_tells_missing_tables():
 
 @pytest.mark.parametrize(
     ("state", "word"),
-    [("53100", "nothing was saved"), ("57P03", "starting"), ("28P01", "password"), ("3D000", "no such database"),
-     ("55P03", "locked"), ("42501", "may not"), ("40001", "same rows")],
-)  # fmt: skip
+    [
+        ("53100", "nothing was saved"),
+        ("57P03", "starting"),
+        ("28P01", "password"),
+        ("3D000", "no such database"),
+        ("55P03", "locked"),
+        ("42501", "may not"),
+        ("40001", "same rows"),
+    ],
+)
 def test_what_a_server_says(state, word):
     import psycopg
     from sqlalchemy.exc import OperationalError

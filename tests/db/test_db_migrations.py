@@ -10,7 +10,8 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect, text
+from sqlalchemy import column, inspect, text
+from sqlalchemy import table as sql_table
 
 from db import jobs, migrations, runs
 from db.engine import reading, writing
@@ -31,9 +32,7 @@ TWO_GPUS = '{"gpus":[{"index":0,"name":"A GPU"},{"index":1,"name":"A GPU"}]}'
 
 
 def insert(connection, table, **values):
-    names = ", ".join(values)
-    marks = ", ".join(f":{name}" for name in values)
-    connection.execute(text(f"INSERT INTO {table} ({names}) VALUES ({marks})"), values)
+    connection.execute(sql_table(table, *(column(name) for name in values)).insert(), values)
 
 
 def fill_previous_version(engine, host=TWO_GPUS):
