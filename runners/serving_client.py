@@ -148,10 +148,23 @@ class Client:
         headers = {"Content-Type": "application/json"}
         if key := os.environ.get("OPENAI_API_KEY"):
             headers["Authorization"] = f"Bearer {key}"
+        reused = self._connection.sock is not None
+        try:
+            return self._once(method, path, data, headers)
+        except (ConnectionError, http.client.RemoteDisconnected):
+            self._connection.close()
+            if not reused:
+                raise
+            # a server may close an idle connection at any time: that is no failure of a request
+            return self._once(method, path, data, headers)
+
+    def _once(
+        self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]
+    ) -> http.client.HTTPResponse:
         if self._connection.sock is None:
             self._connection.connect()
         self._connection.sock.settimeout(self._timeout)
-        self._connection.request(method, self._path + path, body=data, headers=headers)
+        self._connection.request(method, self._path + path, body=data, headers=dict(headers))
         return self._connection.getresponse()
 
 

@@ -5,7 +5,10 @@ arguments, in this process's group, and ended with everything that it started.
 """
 
 import contextlib
+import hashlib
+import json
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -14,12 +17,13 @@ import urllib.request
 from pathlib import Path
 from typing import Self
 
-from models.errors import InvalidSpec, LinkworthError, RunnerUnavailable, ServerDidNotStart
+from models.errors import InvalidSpec, RunnerUnavailable, ServerDidNotStart, ServerDied
 from models.secrets import scrub_text
 from runners import vllm_log, vllm_processes
 from runners.events import Events
 from runners.spec import ServingSpec, SoakSpec
 from runners.vllm_command import HOST, Command
+from runners.vllm_flags import cache_folder
 from runners.vllm_model import write_model_folder
 
 POLL_S = 0.25
@@ -55,14 +59,28 @@ def interpreter(spec: ServingSpec | SoakSpec) -> str:
 def model_of(spec: ServingSpec | SoakSpec, work: Path) -> str:
     """The folder or id to serve; a built-in shape is written as a folder first.
 
+    The folder's name follows from its content: the engine keeps what it compiled under that name,
+    so a second start is faster, and every start of an evaluation is the same.
+
     Raises:
         InvalidSpec: The shape cannot be served.
     """
-    if spec.model_config_json is not None:
-        return str(write_model_folder(work / "model", spec.model_config_json))
-    if not spec.model:
-        raise InvalidSpec("No model is named.", "Choose one.")
-    return spec.model
+    if spec.model_config_json is None:
+        if not spec.model:
+            raise InvalidSpec("No model is named.", "Choose one.")
+        return spec.model
+    content = json.dumps(spec.model_config_json, sort_keys=True).encode()
+    name = f"shape-{hashlib.sha256(content).hexdigest()[:16]}"
+    draft = write_model_folder(work / name, spec.model_config_json)
+    final = cache_folder() / "models" / name
+    try:
+        if not final.exists():
+            final.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copytree(draft, own := final.with_name(f"{name}.{os.getpid()}"))
+            own.rename(final)
+        return str(final)
+    except OSError:
+        return str(final if final.exists() else draft)  # made meanwhile, or nothing may be written
 
 
 class Server:
@@ -154,18 +172,24 @@ class Server:
         except (urllib.error.URLError, OSError):
             return False
 
-    def failure(self, happened: str) -> LinkworthError:
-        """The error that says why the server ended, in its own words where the log has them."""
-        code = self.returncode()
-        text = vllm_log.read_log(self.log)
-        reason = vllm_log.find_reason(text)
+    def failure(self, happened: str) -> ServerDidNotStart:
+        """The error that says why it did not come up, in its own words where the log has them."""
+        return ServerDidNotStart(*self._why(happened), detail=self.tail())
+
+    def died(self) -> ServerDied:
+        """The error that says why it ended while it was being measured."""
+        return ServerDied(*self._why("ended while it was being measured"), detail=self.tail())
+
+    def _why(self, happened: str) -> tuple[str, str]:
         where = "" if self.label == "the server" else f" ({self.label})"
+        reason = vllm_log.find_reason(vllm_log.read_log(self.log))
         if reason is None:
-            sentence = f"vLLM {happened}{where}, exit code {code}, without saying why."
-            return ServerDidNotStart(sentence, "See the log's last lines.", detail=self.tail())
-        return ServerDidNotStart(
-            f"vLLM {happened}{where}: {reason.sentence}.", reason.next_step, detail=self.tail()
-        )
+            code = self.returncode()
+            return (
+                f"vLLM {happened}{where}, exit code {code}, without saying why.",
+                "See the last lines of its log.",
+            )
+        return f"vLLM {happened}{where}: {reason.sentence}.", reason.next_step
 
     def tail(self, lines: int = vllm_log.TAIL_LINES) -> str:
         """The last lines of its log, without secrets."""

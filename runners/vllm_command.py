@@ -124,7 +124,7 @@ def bench_command(
         arguments += ["--max-concurrency", str(workload.concurrency)]
     if workload.request_rate is not None:
         arguments += ["--request-rate", f"{workload.request_rate:g}"]
-    arguments += ["--num-warmups", str(workload.warmups), "--ready-check-timeout-sec", "20"]
+    arguments += ["--num-warmups", str(workload.warmups), "--ready-check-timeout-sec", "0"]
     arguments += ["--ignore-eos", "--temperature", "0", "--seed", str(seed)]
     arguments += ["--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", PERCENTILES]
     arguments += ["--save-result", "--save-detailed"]

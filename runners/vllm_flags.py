@@ -273,9 +273,11 @@ def _check_value(name: str, text: str, choices: Iterable[str]) -> None:
             raise InvalidSpec(f"The key {foreign[0]!r} in --{name} may not be set here.")
 
 
+def cache_folder() -> Path:
+    """Where what was learnt of an installation is kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "linkworth"
+
+
 def _store(python: str, version: str) -> Path:
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "linkworth"
-    mark = re.sub(
-        r"[^A-Za-z0-9.+-]", "_", f"{Path(python).absolute().parent.parent.name}-{version}"
-    )
-    return folder / f"vllm-flags-{mark}.json"
+    mark = f"{Path(python).absolute().parent.parent.name}-{version}"
+    return cache_folder() / f"vllm-flags-{re.sub(r'[^A-Za-z0-9.+-]', '_', mark)}.json"

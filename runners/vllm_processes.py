@@ -64,19 +64,6 @@ def end_marked(process: subprocess.Popen[bytes], mark: str) -> list[int]:
     return []
 
 
-def cpu_seconds(mark: str) -> float:
-    """Processor time that the marked processes have used so far, seconds."""
-    ticks = os.sysconf("SC_CLK_TCK")
-    total = 0
-    for pid in marked(mark):
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        total += int(fields[11]) + int(fields[12])  # user and system time of the process
-    return total / ticks
-
-
 def host_cpu_seconds() -> tuple[float, float] | None:
     """Busy and total processor time of the whole host so far, seconds; None without /proc."""
     try:

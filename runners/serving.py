@@ -1,0 +1,200 @@
+"""Serving benchmark: one arm, one start, every workload once a round, by the real vLLM tools.
+
+    python -m runners.serving --spec S --events E --result R
+
+The tool's own result files are kept beside the result, in the folder ``R.files``.
+"""
+
+import argparse
+import sys
+import tempfile
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from models.result import Result
+from runners.events import Events, main_program
+from runners.serving_check import abnormal_inputs, check_outputs
+from runners.serving_draft import Draft, new_draft
+from runners.serving_host import Fleet, fleet
+from runners.serving_rounds import Outcome, load_dims, read_outcome, words_of
+from runners.serving_team import Progress, Setting, Team, work_natively
+from runners.serving_watch import Watch
+from runners.spec import ServingSpec, Workload
+
+CLIENTS_AT_ONCE = 6  # loaded side by side; each holds some hundred megabytes
+WARM_SEED = 1_000_003  # prompts that no measured round repeats
+
+
+def run(
+    spec: ServingSpec, events: Events, *, files: Path | None = None, telemetry: bool = False
+) -> Result:
+    """Measure one arm: start it, check its outputs, run every workload, check again, end it.
+
+    Args:
+        spec: What to measure.
+        events: Told of every step.
+        files: Folder for the tool's own files.
+        telemetry: Whether the samples go into the result; a worker takes its own.
+    """
+    with tempfile.TemporaryDirectory(prefix="linkworth-serving-") as folder:
+        work = Path(folder)
+        with fleet(spec, work, events) as servers:
+            draft = new_draft("serving", spec, servers, files)
+            events.partial = draft.result
+            with Watch(servers.uuids, servers.marks) as watch:
+                setting = Setting(
+                    servers, work, watch, client_python(spec), spec.workload_time_limit_s
+                )
+                measure(spec, setting, draft, events)
+            if telemetry:
+                draft.result.telemetry = [dict(row) for row in watch.rows]
+            servers.check()
+    return draft.finished()
+
+
+def client_python(spec: ServingSpec) -> str | None:
+    """The interpreter whose `vllm bench serve` is used; None: Linkworth's own client."""
+    if spec.base_url is not None and not (spec.vllm_python and Path(spec.vllm_python).exists()):
+        return None
+    if spec.base_url is not None and spec.model is None:
+        return None  # the tool needs a tokenizer for its prompts, and none is named
+    return spec.vllm_python
+
+
+def measure(spec: ServingSpec, setting: Setting, draft: Draft, events: Events) -> None:
+    """All rounds of a spec on servers that are ready; the draft grows."""
+    servers = setting.servers
+    dummy = spec.load_format == "dummy"
+    if spec.output_check:
+        events.stage("check", message="outputs before the load")
+        draft.outputs(check_outputs(servers.base_urls[0], servers.model, dummy=dummy), "before")
+    if setting.python is None:
+        draft.warn(
+            "own_client",
+            "Measured by Linkworth's own client: vLLM's was not to be had (no vLLM, or no "
+            "tokenizer named).",
+        )
+    if spec.warmup_round:
+        warm_up(spec, setting, events)
+    steps = spec.rounds * len(spec.workloads)
+    for place in range(spec.rounds):
+        number = spec.round + place
+        one_round(spec, number, setting, draft, events, (place * len(spec.workloads), steps))
+    if spec.output_check:
+        events.stage("check", message="outputs after the load")
+        draft.outputs(check_outputs(servers.base_urls[0], servers.model, dummy=dummy), "after")
+
+
+def warm_up(spec: ServingSpec, setting: Setting, events: Events) -> None:
+    """One discarded round: the heaviest workload, twice as many requests as it has slots."""
+    loads = [load for load in spec.workloads if load.scenario != "abnormal"]
+    if not loads:
+        return
+    heavy = max(loads, key=lambda load: load.concurrency or load.num_prompts)
+    slots = heavy.concurrency or heavy.num_prompts
+    short = heavy.model_copy(update={"num_prompts": max(2, min(heavy.num_prompts, 2 * slots))})
+
+    def progress(done: int, total: int) -> None:
+        events.stage("warm-up", message=f"thrown away: {done} of {total} requests")
+
+    events.stage("warm-up", message="one round that is thrown away: loading the client")
+    if setting.python is None:
+        work_natively(short, spec.seed + WARM_SEED, setting, 0, progress)
+        return
+    with Team(short, spec.seed + WARM_SEED, setting, "warm") as team:
+        team.prepare()
+        team.work(0, progress)
+
+
+def one_round(
+    spec: ServingSpec,
+    number: int,
+    setting: Setting,
+    draft: Draft,
+    events: Events,
+    progress: tuple[int, int],
+) -> None:
+    """Every workload once; `progress` says how many of how many steps lie behind."""
+    done, steps = progress
+    loads = [load for load in spec.workloads if load.scenario != "abnormal"]
+    size = max(1, CLIENTS_AT_ONCE // len(setting.servers.base_urls))
+    for group in (loads[i : i + size] for i in range(0, len(loads), size)):
+        with ExitStack() as stack:
+            teams = []
+            if setting.python is not None:
+                events.stage(f"round {number}", done / steps, "loading the clients")
+                teams = [
+                    stack.enter_context(
+                        Team(load, spec.seed + number, setting, f"r{number}-{done + place}")
+                    )
+                    for place, load in enumerate(group)
+                ]
+                for team in teams:
+                    team.prepare()
+            for place, load in enumerate(group):
+                tell = _teller(events, number, load, (done, steps))
+                if teams:
+                    outcome = teams[place].work(number, tell)
+                else:
+                    outcome = work_natively(load, spec.seed + number, setting, number, tell)
+                take(draft, outcome, setting.servers, events)
+                done += 1
+    for load in spec.workloads:
+        if load.scenario == "abnormal":
+            events.stage(f"round {number}", done / steps, "wrong questions on purpose")
+            _abnormal(draft, load, number, setting.servers)
+            done += 1
+
+
+def take(draft: Draft, outcome: Outcome, servers: Fleet, events: Events) -> None:
+    """Read an outcome into the draft and tell the live view."""
+    reading = read_outcome(outcome, version=servers.version)
+    draft.result.measurements += reading.measurements
+    draft.result.samples += reading.samples
+    for notice in reading.warnings:
+        draft.warn(notice.code, notice.text)
+    draft.suspect(reading.suspect)
+    draft.invalid(reading.invalid)
+    for part, data in enumerate(outcome.raw):
+        load = outcome.workload
+        name = f"round{outcome.round}-{load.scenario}-c{load.concurrency or 0}"
+        name += f"-{load.input_len}-{load.output_len}-{part}.json"
+        draft.keep(name, data)
+    if reading.summary:
+        events.round(outcome.round, reading.summary)
+
+
+def _teller(events: Events, number: int, load: Workload, place: tuple[int, int]) -> Progress:
+    def tell(count: int, total: int) -> None:
+        share = (place[0] + count / max(total, 1)) / place[1]
+        events.stage(f"round {number}", share, f"{words_of(load)}: {count} of {total} requests")
+
+    return tell
+
+
+def _abnormal(draft: Draft, load: Workload, number: int, servers: Fleet) -> None:
+    cases = abnormal_inputs(servers.base_urls[0], servers.model, servers.max_len or 0)
+    dims = {**load_dims(load, len(servers.base_urls)), "num_prompts": len(cases)}
+    good = sum(case.behaved for case in cases)
+    for name, value in (("completed", good), ("failed", len(cases) - good)):
+        draft.put_round(name, value, "linkworth:abnormal-inputs:1", number, dims)
+    for case in cases:
+        if not case.behaved:
+            draft.warn("abnormal_input", f"{case.name.capitalize()}: {case.what}.")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run as a program."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--result", type=Path)
+    parser.add_argument("--events", default="-")
+    known, _ = parser.parse_known_args(argv)
+    files = known.result.with_name(f"{known.result.name}.files") if known.result else None
+    # a worker listens on a pipe and samples the GPUs itself; by hand the result carries the samples
+    by_hand = not str(known.events).startswith("/dev/fd/")
+    return main_program("serving", partial(run, files=files, telemetry=by_hand), argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,153 @@
+"""A serving result while it grows: measurements, warnings, validity, kept files."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.metrics import metric
+from models.result import (
+    VERSION,
+    Artifact,
+    Kind,
+    Measurement,
+    Notice,
+    Result,
+    Samples,
+    Scalar,
+    Tool,
+    utc_now,
+)
+from models.secrets import scrub_bytes
+from runners import environment
+from runners.serving_check import OutputCheck
+from runners.serving_host import Fleet
+from runners.spec import ServingSpec, SoakSpec
+
+
+@dataclass
+class Draft:
+    """A result on its way, and the folder for the files that belong to it."""
+
+    result: Result
+    files: Path | None = None
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Store a file beside the result, without secrets, and name it in the result."""
+        clean = scrub_bytes(data)
+        self.result.artifacts.append(Artifact(name=name, sha256=hashlib.sha256(clean).hexdigest()))
+        if self.files is not None:
+            self.files.mkdir(parents=True, exist_ok=True)
+            (self.files / name).write_bytes(clean)
+
+    def put(self, name: str, value: float | None, definition: str, **dims: int | str) -> None:
+        """Add a value that belongs to the start, not to a round; None adds nothing."""
+        if value is not None:
+            self.result.measurements.append(
+                Measurement(
+                    metric=name,
+                    unit=metric(name).unit,
+                    value=value,
+                    dims=dict(dims),
+                    definition=definition,
+                )
+            )
+
+    def put_round(
+        self, name: str, value: float, definition: str, round_: int, dims: Mapping[str, Scalar]
+    ) -> None:
+        """Add a value of one round."""
+        known = metric(name)
+        self.result.measurements.append(
+            Measurement(
+                metric=name,
+                unit=known.unit,
+                value=value,
+                round=round_,
+                dims={key: dims[key] for key in dims if key in known.dims},
+                definition=definition,
+            )
+        )
+
+    def warn(self, code: str, text: str) -> None:
+        """Add a warning once."""
+        notice = Notice(code=code, text=text)
+        if notice not in self.result.warnings:
+            self.result.warnings.append(notice)
+
+    def suspect(self, reasons: Sequence[str]) -> None:
+        """Say why to be careful."""
+        new = self._new(reasons)
+        if new and self.result.validity == "valid":
+            self.result.validity = "suspect"
+
+    def invalid(self, reasons: Sequence[str]) -> None:
+        """Say why it must not be used."""
+        if self._new(reasons):
+            self.result.validity = "invalid"
+
+    def outputs(self, check: OutputCheck, phase: str) -> None:
+        """Take over what the fixed prompts brought, before or after the load."""
+        for number, values in enumerate(check.logprobs, 1):
+            self.result.samples.append(
+                Samples(
+                    metric="output_logprob",
+                    unit="",
+                    dims={"prompt": number, "phase": phase},
+                    values=values,
+                )
+            )
+        self.invalid([f"Output check {phase} the load: {text}" for text in check.problems])
+        for note in check.notes:
+            self.warn("outputs_not_checked", note)
+
+    def finished(self) -> Result:
+        """The whole result, checked once more."""
+        self.result.finished_at = utc_now()
+        return Result.model_validate(self.result.model_dump(by_alias=True))
+
+    def _new(self, reasons: Sequence[str]) -> list[str]:
+        new = [reason for reason in reasons if reason not in self.result.reasons]
+        self.result.reasons += new
+        return new
+
+
+def new_draft(
+    kind: Kind, spec: ServingSpec | SoakSpec, servers: Fleet, files: Path | None = None
+) -> Draft:
+    """An empty result of this arm on this machine, with what its servers say of themselves."""
+    host = environment.host_facts()
+    if servers.uuids:
+        host["ranks"] = servers.uuids
+    started_here = bool(servers.servers)
+    engine = "vllm" if started_here or servers.version else "openai-server"
+    result = Result(
+        kind=kind,
+        origin="measured",
+        spec=spec.model_dump(mode="json"),
+        host=host if started_here else {},
+        environment={**environment.environment(), "server": servers.conditions()},
+        started_at=utc_now(),
+        tool=Tool(name=engine, version=servers.version)
+        if kind == "serving"
+        else Tool(name="linkworth", version=VERSION),
+    )
+    draft = Draft(result, files)
+    draft.put(
+        "kv_cache_tokens",
+        servers.kv_tokens(),
+        "vllm:kv_cache_tokens:1",
+        replicas=len(servers.base_urls),
+    )
+    draft.put("startup_time", servers.ready_s, "linkworth:server-ready:1")
+    weights = servers.servers[0].facts().get("weights_gib") if started_here else None
+    if weights is not None:
+        draft.put("weight_bytes", float(weights) * 2**30, "vllm:model-loading:1", tp=spec.arm.tp)
+    if spec.load_format == "dummy" and started_here:
+        draft.warn("dummy_weights", "Dummy weights: speed is real, outputs are not checkable.")
+    if not started_here:
+        draft.warn(
+            "server_elsewhere",
+            "The server was not started here: its GPUs, flags and link are not known.",
+        )
+    return draft

@@ -1,0 +1,92 @@
+"""Telemetry beside a serving round: the GPUs through NVML, and who uses the host's processors."""
+
+import os
+import threading
+import time
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from models.errors import RunnerUnavailable
+from runners.nvml import Nvml, open_nvml
+from runners.vllm_processes import host_cpu_seconds, marked
+
+INTERVAL_S = 0.5
+_TICKS = os.sysconf("SC_CLK_TCK")
+# one child that ends between two samples must not make the sum fall
+_Times = dict[int, float]
+
+
+class Watch:
+    """Samples until it is left; use it in a ``with``.
+
+    Args:
+        uuids: GPUs to sample; none on CPUs.
+        marks: Marks of the servers whose processor time is the test's own.
+        interval_s: Pause between two samples.
+    """
+
+    def __init__(
+        self, uuids: Collection[str], marks: Sequence[str], interval_s: float = INTERVAL_S
+    ) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.clients: set[int] = set()
+        self._uuids = set(uuids)
+        self._marks = list(marks)
+        self._interval_s = interval_s
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="serving-watch", daemon=True)
+        self._own: _Times = {}
+        self._servers: list[int] = []
+
+    def __enter__(self) -> Self:
+        self._servers = [pid for mark in self._marks for pid in marked(mark)]
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        nvml: Nvml | None = None
+        if self._uuids:
+            with suppress(RunnerUnavailable):
+                nvml = open_nvml()
+        try:
+            while True:
+                self._sample(nvml)
+                if self._done.wait(self._interval_s):
+                    self._sample(nvml)  # a last one, so that the window is covered
+                    return
+        finally:
+            if nvml is not None:
+                nvml.close()
+
+    def _sample(self, nvml: Nvml | None) -> None:
+        now = time.time()
+        host = host_cpu_seconds()
+        if host is not None:
+            for pid in (*self._servers, *self.clients, os.getpid()):
+                used = _cpu_seconds(pid)
+                if used is not None:
+                    self._own[pid] = used
+            self.rows.append(
+                {
+                    "t": now,
+                    "cpu_busy_s": host[0],
+                    "cpu_total_s": host[1],
+                    "cpu_own_s": sum(self._own.values()),
+                }
+            )
+        if nvml is not None:
+            self.rows += [{"t": now, **row} for row in nvml.sample(self._uuids)]
+
+
+def _cpu_seconds(pid: int) -> float | None:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / _TICKS
