@@ -1,0 +1,142 @@
+"""AllReduce: is the message latency-bound, what does a step pay, how far from the reference?"""
+
+import pandas as pd
+import streamlit as st
+
+from db import reference as reference_tables
+from db import runs
+from models.reference import Reference, nearest, references
+from models.result import Result
+from pages.charts import allreduce as pictures
+from pages.widgets import allreduce_choice, allreduce_sections, store
+from pages.widgets.allreduce_costs import as_published, costs, fit_line
+from pages.widgets.allreduce_curves import METRICS, Explained, curve_points, explain
+from pages.widgets.badges import plain
+from pages.widgets.downloads import chart
+from pages.widgets.links import page_link
+
+KINDS = ("allreduce",)
+MANY = 6  # as many colours as the palette has
+
+
+def render() -> None:
+    """Choose runs and a model; see curves, cost of a step, fit, reference."""
+    listed = runs.list_runs(store.engine(), kinds=KINDS)
+    if listed.empty:
+        st.info(
+            "No all-reduce was measured or imported yet, and no study is loaded. "
+            "Start a sweep: two CPU ranks are enough to see how it works."
+        )
+        page_link("new-run", "Start an AllReduce sweep", kind="allreduce")
+        return
+    chosen = allreduce_choice.pick_runs(listed, _default(listed))
+    step = allreduce_choice.pick_step()
+    measured = runs.measurements(store.engine(), run_ids=chosen, metrics=METRICS)
+    points = curve_points(measured) if not measured.empty else pd.DataFrame()
+    if points.empty:
+        st.info("Choose at least one run that holds latencies.")
+        return
+    points = allreduce_choice.pick_modes(points)
+    code = allreduce_choice.pick_curve(points)
+    curves = [
+        explain(points, measured, each, _samples(points, each) if each == code else ())
+        for each in points["code"].unique()
+    ]
+    item = next(each for each in curves if each.row["code"] == code)
+    _reasons(listed, chosen)
+    for words in allreduce_sections.sentences(item, curves, step):
+        st.markdown(words)
+    allreduce_sections.headline(item)
+    run = runs.load(store.engine(), str(item.row["run_id"]))
+    found = _references(run, item)
+    near = nearest(found, item.row["mode"] or "graph")
+    _picture(points, item, step, near)
+    labels = list(points["curve"].unique())
+    allreduce_sections.costs(costs(curves, measured, step.message_bytes, step.calls), step, labels)
+    allreduce_sections.fit_quality(item)
+    allreduce_sections.reference(item, found, near)
+    allreduce_sections.published(as_published(measured))
+    _arithmetic(listed, chosen)
+    page_link("method", "How these numbers come about", topic="allreduce")
+
+
+def _default(listed: pd.DataFrame) -> list[str]:
+    """The newest measurement with the other arms of its evaluation; else the studies."""
+    own = listed[listed["origin"].isin(["measured", "imported"])]
+    if own.empty:
+        return list(listed["id"].head(MANY))
+    newest = own.iloc[0]
+    same = own["evaluation"].notna() & (own["evaluation"] == newest["evaluation"])
+    return list(own.loc[same, "id"].head(MANY)) if same.any() else [newest["id"]]
+
+
+def _samples(points: pd.DataFrame, code: str) -> list[dict[str, object]]:
+    run_id = str(points.loc[points["code"] == code, "run_id"].iloc[0])
+    return runs.samples(store.engine(), run_id, metric="allreduce_latency")
+
+
+def _reasons(listed: pd.DataFrame, chosen: list[str]) -> None:
+    """Why a chosen run is not to be trusted, before anything is read from it."""
+    for row in listed[listed["id"].isin(chosen) & (listed["validity"] != "valid")].itertuples():
+        name = row.title or row.host or row.id[:8]
+        st.warning(f"{name} ({row.validity}): {' '.join(row.reasons)}")
+
+
+def _references(run: Result, item: Explained) -> list[Reference]:
+    """References of the run's card; none for unlike cards, since no row is of such a pair."""
+    ranks = item.row["ranks"]
+    used = {str(name) for name in run.spec.get("gpus") or []}
+    gpus = [gpu for gpu in run.host.get("gpus") or [] if isinstance(gpu, dict)]
+    mine = [gpu for gpu in gpus if {str(gpu.get("uuid")), str(gpu.get("index"))} & used] or gpus
+    names = {str(gpu.get("name")) for gpu in mine}
+    if run.spec.get("device") == "cpu" or len(names) != 1 or not ranks.isdigit():
+        return []
+    return references(reference_tables.allreduce_reference(), names.pop(), int(ranks))
+
+
+def _picture(
+    points: pd.DataFrame, item: Explained, step: allreduce_choice.Step, near: Reference | None
+) -> None:
+    labels = list(points["curve"].unique())
+    if len(labels) > MANY:
+        st.caption(f"More than {MANY} curves share colours: choose fewer runs or modes.")
+    public = pd.DataFrame({"bytes": [], "latency_us": [], "low_us": [], "high_us": []})
+    if near is not None:
+        public = pd.DataFrame(
+            {
+                "bytes": near.curve.message_bytes,
+                "latency_us": near.curve.latency_us,
+                "low_us": near.low_us,
+                "high_us": near.high_us,
+            }
+        )
+    drawing = pictures.latency(
+        points,
+        labels,
+        line=fit_line(item.fit) if item.fit else pd.DataFrame(),
+        messages=step.messages,
+        crossover_bytes=item.fit.crossover_bytes if item.fit else None,
+        reference=public,
+    )
+    low, high = points["latency_us"].min(), points["latency_us"].max()
+    shown = points.drop(columns=["code"]).assign(origin=points["origin"].map(plain))
+    chart(
+        drawing,
+        "allreduce-latency",
+        f"Latency from {low:.1f} to {high:.1f} microseconds on {len(labels)} curves; "
+        "up to the crossover it hardly depends on the size",
+        shown,
+    )
+    legend = "Band: p10 to p90. Dashed grey: the fit of the explained curve. Hollow: invalid run."
+    if near is not None:
+        legend += f" Dotted grey with band: reference, {near.label}."
+    st.caption(legend)
+
+
+def _arithmetic(listed: pd.DataFrame, chosen: list[str]) -> None:
+    """The arithmetic of each published study among the chosen runs."""
+    picked = listed[listed["id"].isin(chosen) & (listed["origin"] == "published")]
+    for study in picked["study"].dropna().unique():
+        ids = runs.list_runs(store.engine(), study=str(study))["id"]
+        results = [runs.load(store.engine(), str(run_id)) for run_id in ids]
+        allreduce_sections.arithmetic(results, str(study))

@@ -1,0 +1,143 @@
+"""Pictures of an all-reduce sweep: latency against size, residuals, cost of a step."""
+
+from collections.abc import Sequence
+
+import altair as alt
+import pandas as pd
+
+from pages.charts import theme
+
+GREY = "#808790"  # contrast of at least 3 on both themes
+_SIZE_LABEL = (
+    "datum.value >= 1048576 ? datum.value / 1048576 + ' MB' : "
+    "datum.value >= 1024 ? datum.value / 1024 + ' KB' : datum.value + ' B'"
+)
+
+
+def _bounds(frame: pd.DataFrame) -> tuple[float, float]:
+    """Ends of the size axis; a study with a single size gets room on both sides."""
+    low, high = float(frame["bytes"].min()), float(frame["bytes"].max())
+    return (low, high) if low < high else (low / 8, high * 64)
+
+
+def _sizes(low: float, high: float) -> alt.X:
+    """Message size on a logarithmic axis of powers of two."""
+    ticks = [2**k for k in range(6, 34, 2) if low <= 2**k <= high]
+    return alt.X(
+        "bytes:Q",
+        title="Message size (binary KB, MB)",
+        scale=alt.Scale(type="log", base=2, domain=[low, high], nice=False),
+        axis=alt.Axis(values=ticks, labelExpr=_SIZE_LABEL),
+    )
+
+
+def latency(
+    points: pd.DataFrame,
+    curves: Sequence[str],
+    *,
+    line: pd.DataFrame,
+    messages: pd.DataFrame,
+    crossover_bytes: float | None,
+    reference: pd.DataFrame,
+) -> alt.LayerChart:
+    """Latency against message size, both logarithmic.
+
+    Args:
+        points: Columns curve, validity, bytes, latency_us, p10_us, p90_us.
+        curves: Labels in the order of their colours.
+        line: Fitted stretches of one curve: piece, bytes, latency_us; may be empty.
+        messages: Real messages of the chosen model: bytes, batch; may be empty.
+        crossover_bytes: End of the latency-bound region, None where unknown.
+        reference: Public latencies: bytes, latency_us, low_us, high_us; may be empty.
+    """
+    low, high = _bounds(points)
+    x = _sizes(low, high)
+    y = alt.Y("latency_us:Q", title="Latency of one all-reduce (us)", scale=alt.Scale(type="log"))
+    colour = theme.colour("curve", curves)
+    layers: list[alt.Chart] = []
+    if crossover_bytes is not None and crossover_bytes > low:
+        region = pd.DataFrame({"bytes": [low], "end": [min(crossover_bytes, high)]})
+        shade = alt.Chart(region).encode(x=x)
+        layers.append(shade.mark_rect(color=GREY, opacity=0.12).encode(x2="end:Q"))
+        words = {"align": "left", "baseline": "bottom", "dx": 4, "dy": -4, "color": GREY}
+        layers.append(shade.mark_text(text="latency-bound", **words).encode(y=alt.value("height")))
+    if not reference.empty:
+        known = alt.Chart(reference[reference["bytes"].between(low, high)]).encode(x=x)
+        layers.append(
+            known.mark_area(color=GREY, opacity=0.18).encode(y="low_us:Q", y2="high_us:Q")
+        )
+        layers.append(known.mark_line(color=GREY, strokeDash=[1, 3]).encode(y=y))
+    band = points.dropna(subset=["p10_us", "p90_us"])
+    if not band.empty:
+        layers.append(
+            alt.Chart(band)
+            .mark_area(opacity=0.2)
+            .encode(x=x, y="p10_us:Q", y2="p90_us:Q", color=colour)
+        )
+    tips = ["curve", "bytes", alt.Tooltip("latency_us", format=".2f"), "validity"]
+    base = alt.Chart(points).encode(x=x, y=y, color=colour, tooltip=tips)
+    layers.append(base.mark_line(strokeWidth=1.5).encode(strokeDash=theme.dash("curve", curves)))
+    shape = theme.shape("curve", curves)
+    for hollow in (False, True):
+        marks = base.transform_filter(f"(datum.validity == 'invalid') == {str(hollow).lower()}")
+        layers.append(marks.mark_point(filled=not hollow, size=55, opacity=1).encode(shape=shape))
+    if not line.empty:
+        fitted = alt.Chart(line).mark_line(color=GREY, strokeWidth=2.5, strokeDash=[2, 2])
+        layers.append(fitted.encode(x=x, y=y, detail="piece:N"))
+    shown = messages[messages["bytes"].between(low, high)] if not messages.empty else messages
+    if not shown.empty:
+        rule = alt.Chart(shown).encode(x=x)
+        layers.append(rule.mark_rule(color=GREY, opacity=0.6))
+        words = {"angle": 270, "align": "right", "dx": -4, "dy": -5, "color": GREY}
+        layers.append(rule.mark_text(**words).encode(text="batch:N", y=alt.value(0)))
+    return alt.layer(*layers).properties(height=420)
+
+
+def residual(frame: pd.DataFrame) -> alt.LayerChart:
+    """Measured over fitted, minus one, at each size.
+
+    Args:
+        frame: Columns bytes, residual (%), used for.
+    """
+    x = _sizes(*_bounds(frame))
+    zero = alt.Chart(pd.DataFrame({"y": [0]})).mark_rule(color=GREY).encode(y="y:Q")
+    marks = (
+        alt.Chart(frame)
+        .mark_bar(size=6)
+        .encode(
+            x=x,
+            y=alt.Y("residual (%):Q", title="Measured above the line (%)"),
+            color=alt.Color(
+                "used for:N",
+                scale=alt.Scale(domain=["fixed cost", "bandwidth"], range=list(theme.PALETTE[:2])),
+                legend=alt.Legend(title="Size used for", orient="bottom"),
+            ),
+            tooltip=["bytes", alt.Tooltip("residual (%)", format="+.1f")],
+        )
+    )
+    return alt.layer(zero, marks).properties(height=180)
+
+
+def step_cost(frame: pd.DataFrame, curves: Sequence[str]) -> alt.LayerChart:
+    """Cost of a step as bars from 0; an invalid run's bar is hollow, a printed figure a tick.
+
+    Args:
+        frame: Columns curve, validity, cost a step (ms), as printed (ms).
+        curves: Labels in the order of their colours.
+    """
+    y = alt.Y("curve:N", title=None, sort=None, axis=alt.Axis(labelLimit=320))
+    x = alt.X("cost a step (ms):Q", title="All-reduces of one step (ms)")
+    base = alt.Chart(frame).encode(y=y, x=x, color=theme.colour("curve", curves).legend(None))
+    solid = base.transform_filter("datum.validity != 'invalid'").mark_bar()
+    hollow = base.transform_filter("datum.validity == 'invalid'").mark_bar(
+        filled=False, strokeWidth=1.5
+    )
+    layers: list[alt.Chart] = [solid, hollow]
+    printed = frame.dropna(subset=["as printed (ms)"])
+    if not printed.empty:
+        layers.append(
+            alt.Chart(printed)
+            .mark_tick(color=GREY, thickness=3)
+            .encode(y=y, x="as printed (ms):Q", tooltip=["curve", "as printed (ms)"])
+        )
+    return alt.layer(*layers).properties(height=alt.Step(30))
