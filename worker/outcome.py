@@ -64,7 +64,7 @@ def judge(
         reason = said or f"The time limit {limit}ended the run.{at}"
         return Outcome("timed_out", reason, result and _invalid(result, reason), raw)
     if result is not None:
-        return _incomplete(returncode, result, raw)
+        return _after_all(returncode, result, raw)
     if returncode == EXIT_CANCELLED:
         return Outcome("cancelled", "The program was ended from outside.")
     return Outcome("failed", _why(returncode, flaw, log_tail, where))
@@ -80,13 +80,15 @@ def _whole(result: Result, raw: bytes | None) -> Outcome:
     return Outcome("succeeded", "", result, raw)
 
 
-def _incomplete(returncode: int | None, result: Result, raw: bytes | None) -> Outcome:
-    """A program that says it failed, or crashed after its result was whole."""
-    if returncode == EXIT_FAILED:
+def _after_all(returncode: int | None, result: Result, raw: bytes | None) -> Outcome:
+    """A program that says it failed, or that broke while it was leaving."""
+    if returncode == EXIT_FAILED or result.validity == "invalid":
         reason = " ".join(result.reasons) or "The measurement failed."
-    else:
-        reason = f"The program {_how(returncode)} after it had written its result."
-    return Outcome("failed", reason, _invalid(result, reason), raw)
+        return Outcome("failed", reason, _invalid(result, reason), raw)
+    # libraries crash while they are unloaded; the numbers were whole by then
+    reason = f"The program {_how(returncode)} after it had written its result."
+    changes = {"validity": "suspect", "reasons": [*result.reasons, reason]}
+    return Outcome("succeeded", reason, result.model_copy(update=changes), raw)
 
 
 def _invalid(result: Result, reason: str) -> Result:

@@ -70,7 +70,7 @@ def test_rounds_of_one_arm_become_one_run(context: Context) -> None:
         ("quit_early", {"code": 130}, "cancelled", r"The program was ended from outside\."),
         ("garbage", {"text": "{"}, "failed", r"The program ended, but its result is not JSON\."),
         ("garbage", {"text": "{}"}, "failed", r"The program ended, but its result is not usable.*"),
-        ("crash_late", {}, "failed", r"The program crashed \(SIGABRT\) after .* its result\."),
+        ("crash_late", {}, "succeeded", r"The program crashed \(SIGABRT\) after .* its result\."),
         ("wrong", {}, "failed", r"2 values were wrong\."),
     ],
 )
@@ -82,7 +82,7 @@ def test_each_failure_has_its_state_and_reason(
     assert re.fullmatch(reason, job["reason"]), job["reason"]
 
 
-@pytest.mark.parametrize("script", ["wrong", "fail", "time_out", "crash_late"])
+@pytest.mark.parametrize("script", ["wrong", "fail", "time_out"])
 def test_a_failed_measurement_is_kept_as_invalid(context: Context, script: str) -> None:
     job = carried_out(context, script)
     result = runs.load(context.engine, job["run_id"])
@@ -90,6 +90,12 @@ def test_a_failed_measurement_is_kept_as_invalid(context: Context, script: str) 
     assert result.reasons == [job["reason"]]
     valid = runs.measurements(context.engine, include_invalid=False)
     assert valid.empty
+
+
+def test_a_crash_after_the_result_makes_it_suspect(context: Context) -> None:
+    job = carried_out(context, "crash_late")
+    result = runs.load(context.engine, job["run_id"])
+    assert (result.validity, result.reasons) == ("suspect", [job["reason"]])
 
 
 def test_a_crash_shows_the_last_log_lines(context: Context) -> None:
