@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -21,6 +22,8 @@ START_LIMIT_S = 300.0
 _GRACE_S = 2.0
 _KILL_WAIT_S = 10.0
 _LOG_TAIL = 4000
+# how gloo and NCCL say that a peer has gone
+_ECHO = re.compile(r"(?i)connection (reset|closed|refused)|by peer|broken pipe|remote worker")
 
 OnMessage = Callable[[int, dict[str, Any]], None]
 
@@ -217,8 +220,10 @@ class Crew:
 
     def _raise_failure(self) -> None:
         # a rank that went down without a word is the cause; what the others say is the echo
-        def order(state: _RankState) -> tuple[bool, bool]:
-            return state.error is not None, not (state.error or {}).get("kind")
+        def order(state: _RankState) -> tuple[bool, bool, bool]:
+            error = state.error or {}
+            is_echo = _ECHO.search(error.get("sentence", "")) is not None
+            return state.error is not None, is_echo, not error.get("kind")
 
         failed = sorted((s for s in self._ranks if self._failed(s)), key=order)
         first = failed[0]

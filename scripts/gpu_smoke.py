@@ -86,9 +86,7 @@ def _print(result: dict) -> None:
             print(f"  {row['dims']['device']}: {row['metric']} {row['value']:.4g} {row['unit']}")
     clocks = {(c["round"], c["mode"], c["bytes"], c["rank"]): c for c in seen["gpu_clocks"]}
     layouts = {(c["round"], c["mode"], c["bytes"]): c for c in seen["layouts"]}
-    print(
-        "  mode       size   median us       p10       p90  wrong  calls x replays  SM MHz before/during"
-    )
+    print("  mode       size   median us       p10       p90  wrong  calls x replays  SM MHz")
     cells: dict[tuple, dict] = {}
     for row in result["measurements"]:
         if row["metric"] in ("allreduce_latency", "wrong_values"):
