@@ -207,9 +207,10 @@ def _run(options: argparse.Namespace, step: dict, library: str) -> dict:
         return {"status": "failed", "command": command, "why": str(error)}
     Path(f"{stem}.txt").write_text(ended.stdout + ended.stderr)
     try:
-        read = (
-            _read_own(Path(f"{stem}.result.json")) if own else _read_perf(ended.stdout, stem, step)
-        )
+        if own:
+            read = _read_own(Path(f"{stem}.result.json"))
+        else:
+            read = _read_perf(ended.stdout, Path(f"{stem}.nccl.log"), step["modes"][0])
     except (OSError, ValueError, KeyError) as error:
         read = {"rows": [], "why": f"{type(error).__name__}: {error}"}
     wrong = sum(row["wrong"] or 0 for row in read["rows"])
