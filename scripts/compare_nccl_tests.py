@@ -45,22 +45,19 @@ def main(argv: list[str] | None = None) -> int:
             print(json.dumps({**step, "command": _command(options, step)}))
         return 0
     library = options.preload or _torch_nccl()
-    report = {
-        "options": {k: str(v) for k, v in vars(options).items()},
-        "nccl": library,
-        "steps": [],
-    }
+    said = {name: str(value) for name, value in vars(options).items()}
+    report: dict = {"options": said, "nccl": library, "steps": []}
     for step in steps:
         began = time.time()
         done = _run(options, step, library)
         report["steps"].append({**step, **done, "seconds": round(time.time() - began, 1)})
+        report["table"] = table(report["steps"])
         # after each step: what was measured survives whatever happens next
         _save(options, report)
         print(f"{done['status']:>7} {began:.0f} {_label(step)}", flush=True)
-    report["table"] = table(report["steps"])
-    _save(options, report)
     print(render(report["table"]))
-    return 0 if report["table"] and all(row["ok"] is not False for row in report["table"]) else 1
+    all_ran = all(step["status"] == "ok" for step in report["steps"])
+    return 0 if all_ran and all(row["ok"] is not False for row in report["table"]) else 1
 
 
 def plan(options: argparse.Namespace) -> list[dict]:
