@@ -68,7 +68,9 @@ def measure(spec: ServingSpec, setting: Setting, draft: Draft, events: Events) -
     dummy = spec.load_format == "dummy"
     if spec.output_check:
         events.stage("check", message="outputs before the load")
-        draft.outputs(check_outputs(servers.base_urls[0], servers.model, dummy=dummy), "before")
+        with servers.explained():
+            found = check_outputs(servers.base_urls[0], servers.model, dummy=dummy)
+        draft.outputs(found, "before")
     if setting.python is None:
         draft.warn(
             "own_client",
@@ -83,7 +85,9 @@ def measure(spec: ServingSpec, setting: Setting, draft: Draft, events: Events) -
         one_round(spec, number, setting, draft, events, (place * len(spec.workloads), steps))
     if spec.output_check:
         events.stage("check", message="outputs after the load")
-        draft.outputs(check_outputs(servers.base_urls[0], servers.model, dummy=dummy), "after")
+        with servers.explained():
+            found = check_outputs(servers.base_urls[0], servers.model, dummy=dummy)
+        draft.outputs(found, "after")
 
 
 def warm_up(spec: ServingSpec, setting: Setting, events: Events) -> None:
@@ -174,7 +178,8 @@ def _teller(events: Events, number: int, load: Workload, place: tuple[int, int])
 
 
 def _abnormal(draft: Draft, load: Workload, number: int, servers: Fleet) -> None:
-    cases = abnormal_inputs(servers.base_urls[0], servers.model, servers.max_len or 0)
+    with servers.explained():
+        cases = abnormal_inputs(servers.base_urls[0], servers.model, servers.max_len or 0)
     dims = {**load_dims(load, len(servers.base_urls)), "num_prompts": len(cases)}
     good = sum(case.behaved for case in cases)
     for name, value in (("completed", good), ("failed", len(cases) - good)):

@@ -53,6 +53,7 @@ class BenchClient:
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._at_start = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
+        self._reader: threading.Thread | None = None
         self._stopped = False
 
     def __enter__(self) -> Self:
@@ -70,7 +71,8 @@ class BenchClient:
                 f"The benchmark client cannot be started: {error.strerror}.",
                 "Install vLLM with `make vllm`, or name its interpreter in the settings.",
             ) from None
-        threading.Thread(target=self._read, name="bench-output", daemon=True).start()
+        self._reader = threading.Thread(target=self._read, name="bench-output", daemon=True)
+        self._reader.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -78,6 +80,10 @@ class BenchClient:
             if self._process.poll() is None:
                 self._process.kill()  # reaches a stopped process too
             self._process.wait()
+            if self._reader is not None:
+                self._reader.join(5)
+            if self._process.stdout is not None:
+                self._process.stdout.close()
 
     @property
     def pid(self) -> int:

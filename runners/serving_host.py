@@ -2,13 +2,14 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from models.errors import RunnerUnavailable, ServerDidNotStart
+from models.errors import RunnerUnavailable, ServerDidNotStart, ServerDied
 from runners import vllm_log
 from runners.events import Events
 from runners.nvml import open_nvml, resolve
@@ -60,9 +61,22 @@ class Fleet:
             if server.returncode() is not None:
                 raise server.died()
 
-    def tail(self) -> str:
-        """The last lines of the servers' logs."""
-        return "\n".join(server.tail() for server in self.servers)
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Add the server's own reason to "it does not answer", where it has ended."""
+        try:
+            yield
+        except ServerDied as error:
+            deadline = time.monotonic() + 2.0  # its sockets close a moment before it is gone
+            while time.monotonic() < deadline:
+                for server in self.servers:
+                    if server.returncode() is not None:
+                        own = server.died()
+                        raise ServerDied(
+                            f"{error.sentence} {own.sentence}", own.next_step, own.detail
+                        ) from None
+                time.sleep(0.05)
+            raise
 
     def kv_tokens(self) -> int | None:
         """Tokens of context that fit in all caches together."""

@@ -104,6 +104,7 @@ class Team:
             for part, client in enumerate(self._clients)
         ]
         ended = time.time()
+        servers.check()  # a client may end with failures before the server's end is seen
         phases = [
             between(self._before.get(part), scrape(url))
             for part, url in enumerate(servers.base_urls)
