@@ -7,10 +7,11 @@
   the CPU and the links, and the interleaving of the plan would be lost.
 """
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, func, select, update
+from sqlalchemy import Connection, Engine, Text, func, select, type_coerce, update
 
 from db.engine import is_sqlite, writing
 from db.job_rows import job_columns, job_dict
@@ -21,7 +22,7 @@ from models.result import utc_now
 ALL_GPUS = "*"
 _CLAIM_LOCK = 0x636C61696D  # claims pass one by one: two jobs on one GPU are different rows
 _NOT_MEASURING = frozenset({"topology"})
-_PAGE = 100
+_FIRST_PAGE, _PAGE = 20, 1000
 
 
 def resources(spec: Mapping[str, Any]) -> tuple[list[str], bool]:
@@ -82,20 +83,26 @@ def claim(
     return None
 
 
-def _queued(connection: Connection) -> Iterator[Row[Any]]:
-    """Queued jobs in the order they came, a page at a time: the first one mostly fits."""
-    last = 0
+def _queued(connection: Connection) -> Iterator[Any]:
+    """Queued jobs in the order they came: a few first, because the first one mostly fits."""
+    last, size = 0, _FIRST_PAGE
     while True:
         page = connection.execute(
-            select(Job.number, Job.evaluation_id, Job.position, Job.uses_gpus, Job.uses_cpu)
+            select(
+                Job.number,
+                Job.evaluation_id,
+                Job.position,
+                Job.uses_cpu,
+                type_coerce(Job.uses_gpus, Text).label("uses_gpus"),
+            )
             .where(Job.state == "queued", Job.number > last)
             .order_by(Job.number)
-            .limit(_PAGE)
+            .limit(size)
         ).all()
         yield from page
-        if len(page) < _PAGE:
+        if len(page) < size:
             return
-        last = page[-1].number
+        last, size = page[-1].number, _PAGE
 
 
 def _still_queued(connection: Connection, number: int) -> bool:
@@ -119,6 +126,7 @@ class _Occupied:
         self._taken = {self._same(name) for name in busy_gpus}
         self._cpu = False
         self._turns: dict[str, int | None] = {}
+        self._verdicts: dict[str, bool] = {}
         running = connection.execute(
             select(Job.host_id, Job.evaluation_id, Job.uses_gpus, Job.uses_cpu).where(
                 Job.state == "running"
@@ -134,20 +142,25 @@ class _Occupied:
         ).scalars():
             self._taken.add(ALL_GPUS if gpu is None else self._same(gpu))
 
-    def free_for(self, job: Row[Any]) -> bool:
+    def free_for(self, job: Any) -> bool:
         """Whether nothing on this host stands in the job's way."""
         if job.uses_cpu and self._cpu:
             return False
-        wanted = {self._same(name) for name in job.uses_gpus}
-        if wanted & self._elsewhere:
-            return False
-        if wanted and (ALL_GPUS in self._taken or (ALL_GPUS in wanted and self._taken)):
-            return False
-        if wanted & self._taken:
+        if job.uses_gpus not in self._verdicts:  # a long queue names few different GPUs
+            self._verdicts[job.uses_gpus] = self._are_free(json.loads(job.uses_gpus))
+        if not self._verdicts[job.uses_gpus]:
             return False
         return job.evaluation_id is None or self._has_its_turn(job)
 
-    def _has_its_turn(self, job: Row[Any]) -> bool:
+    def _are_free(self, names: list[str]) -> bool:
+        wanted = {self._same(name) for name in names}
+        if not wanted:
+            return True
+        if wanted & self._elsewhere or ALL_GPUS in self._taken:
+            return False
+        return not self._taken if ALL_GPUS in wanted else not wanted & self._taken
+
+    def _has_its_turn(self, job: Any) -> bool:
         name = job.evaluation_id
         if name in self._running_evaluations:
             return False

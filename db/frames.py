@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import pandas as pd
-from sqlalchemy import Engine, Select, func, or_, select
+from sqlalchemy import ColumnElement, Engine, Select, func, or_, select
 
 from db.engine import reading
 from db.loading import number_of, telemetry_rows
@@ -18,8 +18,20 @@ _LISTED = (
     Run.host_label.label("host"), Run.started_at, Run.finished_at, Run.created_at, Run.reasons,
     Run.headline,
 )  # fmt: skip
+_OF_RUNS = (
+    Run.id.label("run_id"), Run.kind, Run.origin, Run.validity, Run.title, Run.study,
+    Run.evaluation_id.label("evaluation"), Run.arm, Run.tool, Run.tool_version,
+    Run.host_label.label("host"), Run.started_at, Run.finished_at, Run.created_at,
+)  # fmt: skip
+_OF_MEASUREMENTS = (
+    Measurement.metric, Measurement.statistic, Measurement.unit, Measurement.value,
+    Measurement.low, Measurement.high, Measurement.n, Measurement.round, Measurement.part,
+    Measurement.definition, Measurement.relative_to, Measurement.dims,
+)  # fmt: skip
 _TIMES = frozenset(("started_at", "finished_at", "created_at"))
-_NUMBERS = frozenset(("value", "low", "high", "n", "round", "source_round", "part", "seed"))
+_NUMBERS = frozenset(
+    ("value", "low", "high", "n", "round", "source_round", "part", "seed", "number", "run_number")
+)
 
 
 def list_runs(
@@ -83,32 +95,35 @@ def measurements(
         include_invalid: Whether runs that are invalid come along.
         limit: At most so many rows, the newest.
     """
-    columns = (
-        Run.id.label("run_id"), Run.kind, Run.origin, Run.validity, Run.title, Run.study,
-        Run.evaluation_id.label("evaluation"), Run.arm, Run.tool, Run.tool_version,
-        Run.host_label.label("host"), Run.started_at, Run.finished_at, Run.created_at,
-        Measurement.metric, Measurement.statistic, Measurement.unit, Measurement.value,
-        Measurement.low, Measurement.high, Measurement.n, Measurement.round, Measurement.part,
-        Measurement.definition, Measurement.relative_to, Measurement.dims,
-    )  # fmt: skip
-    statement = select(*columns).join(Run, Run.number == Measurement.run_number)
+    wanted: list[ColumnElement[bool]] = []
     if run_ids is not None:
-        statement = statement.where(Run.id.in_(list(run_ids)))
+        wanted.append(Run.id.in_(list(run_ids)))
     if kinds is not None:
-        statement = statement.where(Run.kind.in_(list(kinds)))
+        wanted.append(Run.kind.in_(list(kinds)))
+    if not include_invalid:
+        wanted.append(Run.validity != "invalid")
+    statement = select(Measurement.run_number, *_OF_MEASUREMENTS)
+    if wanted:
+        statement = statement.join(Run, Run.number == Measurement.run_number).where(*wanted)
     if metrics is not None:
         statement = statement.where(Measurement.metric.in_(list(metrics)))
-    if not include_invalid:
-        statement = statement.where(Run.validity != "invalid")
-    newest_first = (Run.number.desc(), Measurement.number.desc())
-    in_order = (Run.number, Measurement.number)
-    statement = statement.order_by(*(in_order if limit is None else newest_first)).limit(limit)
+    in_order = (Measurement.run_number, Measurement.number)
+    if limit is None:
+        statement = statement.order_by(*in_order)
+    else:
+        statement = statement.order_by(*(column.desc() for column in in_order)).limit(limit)
     with reading(engine) as connection:
         rows = connection.execute(statement).all()
-    if limit is not None:
-        rows = rows[::-1]
-    frame = _frame(rows, [column.key for column in columns])
-    return _with_dims(frame, set(metrics or ()) | set(frame["metric"].unique()))
+        if limit is not None:
+            rows = rows[::-1]
+            wanted.append(Run.number >= (rows[0].run_number if rows else 0))
+        # runs apart: their columns, times above all, would be read again for every row
+        runs = connection.execute(select(Run.number, *_OF_RUNS).where(*wanted)).all()
+    own = _frame(rows, ["run_number", *(column.key for column in _OF_MEASUREMENTS)])
+    of_runs = _frame(runs, ["number", *(column.key for column in _OF_RUNS)])
+    places = pd.Index(of_runs.pop("number")).get_indexer(pd.Index(own.pop("run_number")))
+    frame = pd.concat([of_runs.take(places).set_axis(own.index), own], axis="columns")
+    return _with_dims(frame, set(metrics or ()) | set(own["metric"].unique()))
 
 
 def samples(engine: Engine, run_id: str, *, metric: str | None = None) -> list[dict[str, Any]]:
