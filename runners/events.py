@@ -34,6 +34,9 @@ EXIT_SPEC = 2
 EXIT_FAILED = 3
 EXIT_TIME_LIMIT = 4
 
+_STDERR = 2
+_CANCELLING = (signal.SIGTERM, signal.SIGINT)
+
 
 class Events:
     """JSON lines that say how far a runner is.
@@ -49,7 +52,7 @@ class Events:
         self.partial: Result | None = None  # what is to be kept if the rest of the run fails
         descriptor = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", path)
         if path == "-":
-            self._fd = sys.stderr.fileno()
+            self._fd = _STDERR
         elif descriptor:
             self._fd = int(descriptor[1])
             # ranks must not hold the pipe open: the worker reads its end as the runner's end
@@ -216,8 +219,8 @@ def main_program(
     parser.add_argument("--result", required=True, type=Path, help="where the result JSON goes")
     parser.add_argument("--events", default="-", help="file or /dev/fd/N; - is the error stream")
     arguments = parser.parse_args(argv)
-    if sys.stderr is not None:
-        faulthandler.enable()  # a crash in native code leaves its Python stack in the log
+    if not faulthandler.is_enabled():
+        faulthandler.enable(_STDERR)  # a crash in native code leaves its Python stack in the log
     started_at = utc_now()
     try:
         spec = read_spec(kind, arguments.spec)
@@ -285,9 +288,6 @@ def _time_limit(spec: Spec, events: Events) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-_CANCELLING = (signal.SIGTERM, signal.SIGINT)
 
 
 def _say(error: BaseException, stream: TextIO | None = None) -> None:
