@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, LargeBinary, MetaData, UniqueConstraint
+from sqlalchemy import Double, ForeignKey, Index, LargeBinary, MetaData, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from db.types import BigKey, Document, PlainText, UtcTime
@@ -22,6 +22,7 @@ class Base(DeclarativeBase):
     )
     type_annotation_map = {  # noqa: RUF012 - SQLAlchemy reads it as a class variable
         str: PlainText,
+        float: Double,  # SQLAlchemy 2.0 and 2.1 differ in what they would choose
         datetime: UtcTime,
         dict[str, Any]: Document,
         list[Any]: Document,
