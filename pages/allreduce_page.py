@@ -29,6 +29,8 @@ def render() -> None:
         )
         page_link("new-run", "Start an AllReduce sweep", kind="allreduce")
         return
+    if unknown := allreduce_choice.unknown_runs(listed):
+        st.caption(f"{unknown} runs of the link hold no all-reduce, or were deleted.")
     chosen = allreduce_choice.pick_runs(listed, _default(listed))
     step = allreduce_choice.pick_step()
     measured = runs.measurements(store.engine(), run_ids=chosen, metrics=METRICS)
@@ -61,10 +63,11 @@ def render() -> None:
 
 
 def _default(listed: pd.DataFrame) -> list[str]:
-    """The newest measurement with the other arms of its evaluation; else the studies."""
-    own = listed[listed["origin"].isin(["measured", "imported"])]
+    """The newest sound measurement with the other arms of its evaluation; else the studies."""
+    sound = listed[listed["validity"] != "invalid"]
+    own = sound[sound["origin"].isin(["measured", "imported"])]
     if own.empty:
-        return list(listed["id"].head(MANY))
+        return list(sound["id"].head(MANY))
     newest = own.iloc[0]
     same = own["evaluation"].notna() & (own["evaluation"] == newest["evaluation"])
     return list(own.loc[same, "id"].head(MANY)) if same.any() else [newest["id"]]

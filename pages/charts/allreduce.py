@@ -52,8 +52,22 @@ def latency(
     """
     low, high = _bounds(points)
     x = _sizes(low, high)
-    y = alt.Y("latency_us:Q", title="Latency of one all-reduce (us)", scale=alt.Scale(type="log"))
+    y = alt.Y(
+        "latency_us:Q",
+        title="Latency of one all-reduce (us)",
+        scale=alt.Scale(type="log", nice=False, padding=24),
+        axis=alt.Axis(tickCount=6),
+    )
+    # the legend shows the curve's full colour, not the band's faint one
     colour = theme.colour("curve", curves)
+    colour = colour.legend(
+        title=None,
+        orient="bottom",
+        columns=2,
+        labelLimit=400,
+        symbolOpacity=1,
+        symbolStrokeWidth=0,
+    )
     layers: list[alt.Chart] = []
     if crossover_bytes is not None and crossover_bytes > low:
         region = pd.DataFrame({"bytes": [low], "end": [min(crossover_bytes, high)]})
@@ -78,9 +92,11 @@ def latency(
     base = alt.Chart(points).encode(x=x, y=y, color=colour, tooltip=tips)
     layers.append(base.mark_line(strokeWidth=1.5).encode(strokeDash=theme.dash("curve", curves)))
     shape = theme.shape("curve", curves)
-    for hollow in (False, True):
-        marks = base.transform_filter(f"(datum.validity == 'invalid') == {str(hollow).lower()}")
-        layers.append(marks.mark_point(filled=not hollow, size=55, opacity=1).encode(shape=shape))
+    invalid = points["validity"] == "invalid"
+    for rows, is_filled in ((points[~invalid], True), (points[invalid], False)):
+        if not rows.empty:
+            marks = alt.Chart(rows).mark_point(filled=is_filled, size=55, opacity=1)
+            layers.append(marks.encode(x=x, y=y, color=colour, tooltip=tips, shape=shape))
     if not line.empty:
         fitted = alt.Chart(line).mark_line(color=GREY, strokeWidth=2.5, strokeDash=[2, 2])
         layers.append(fitted.encode(x=x, y=y, detail="piece:N"))
@@ -90,7 +106,7 @@ def latency(
         layers.append(rule.mark_rule(color=GREY, opacity=0.6))
         words = {"angle": 270, "align": "right", "dx": -4, "dy": -5, "color": GREY}
         layers.append(rule.mark_text(**words).encode(text="batch:N", y=alt.value(0)))
-    return alt.layer(*layers).properties(height=420)
+    return alt.layer(*layers).properties(height=480)
 
 
 def residual(frame: pd.DataFrame) -> alt.LayerChart:
@@ -119,20 +135,23 @@ def residual(frame: pd.DataFrame) -> alt.LayerChart:
 
 
 def step_cost(frame: pd.DataFrame, curves: Sequence[str]) -> alt.LayerChart:
-    """Cost of a step as bars from 0; an invalid run's bar is hollow, a printed figure a tick.
+    """Cost of a step as bars from 0, an author's own figure as a tick.
 
     Args:
-        frame: Columns curve, validity, cost a step (ms), as printed (ms).
+        frame: Columns curve, cost a step (ms), as printed (ms); valid runs only.
         curves: Labels in the order of their colours.
     """
     y = alt.Y("curve:N", title=None, sort=None, axis=alt.Axis(labelLimit=320))
-    x = alt.X("cost a step (ms):Q", title="All-reduces of one step (ms)")
-    base = alt.Chart(frame).encode(y=y, x=x, color=theme.colour("curve", curves).legend(None))
-    solid = base.transform_filter("datum.validity != 'invalid'").mark_bar()
-    hollow = base.transform_filter("datum.validity == 'invalid'").mark_bar(
-        filled=False, strokeWidth=1.5
+    bars = (
+        alt.Chart(frame)
+        .mark_bar()
+        .encode(
+            y=y,
+            x=alt.X("cost a step (ms):Q", title="All-reduces of one step (ms)"),
+            color=theme.colour("curve", curves).legend(None),
+        )
     )
-    layers: list[alt.Chart] = [solid, hollow]
+    layers: list[alt.Chart] = [bars]
     printed = frame.dropna(subset=["as printed (ms)"])
     if not printed.empty:
         layers.append(
@@ -140,4 +159,4 @@ def step_cost(frame: pd.DataFrame, curves: Sequence[str]) -> alt.LayerChart:
             .mark_tick(color=GREY, thickness=3)
             .encode(y=y, x="as printed (ms):Q", tooltip=["curve", "as printed (ms)"])
         )
-    return alt.layer(*layers).properties(height=alt.Step(30))
+    return alt.layer(*layers).properties(height=34 * len(frame) + 60)

@@ -57,6 +57,12 @@ def pick_runs(listed: pd.DataFrame, default: list[str]) -> list[str]:
     return chosen
 
 
+def unknown_runs(listed: pd.DataFrame) -> int:
+    """How many runs the URL names that are not among those listed."""
+    asked = {name for name in st.query_params.get("runs", "").split(",") if name}
+    return len(asked - set(listed["id"]))
+
+
 def _run_words(row: object) -> str:
     name = row.title or row.host or row.id[:8]
     moment = row.finished_at if pd.notna(row.finished_at) else None
@@ -90,7 +96,9 @@ def pick_curve(points: pd.DataFrame) -> str:
     curves["sizes"] = curves["code"].map(points.groupby("code").size())
     curves["order"] = curves["mode"].map({"graph": 0, "exposed": 1, "": 2, "eager": 3}).fillna(4)
     curves["bad"] = curves["validity"] == "invalid"
-    curves = curves.sort_values(["bad", "order", "sizes"], ascending=[True, True, False])
+    curves["off"] = curves["link"] == "off"
+    by = {"bad": True, "order": True, "off": True, "sizes": False}
+    curves = curves.sort_values(list(by), ascending=list(by.values()), kind="stable")
     labels = dict(zip(curves["code"], curves["curve"], strict=True))
     codes = list(labels)
     if len(codes) == 1:
@@ -127,7 +135,10 @@ def pick_step() -> Step:
         "Calls a step (0: from the model)", 0, 10_000, 0, key="calls", bind="query-params"
     )
     split = right.toggle(
-        "Embedding split over the vocabulary (one call more)", key="embedding", bind="query-params"
+        "Split embedding (+1 call)",
+        key="embedding",
+        bind="query-params",
+        help="An embedding split over the vocabulary, as vLLM does, reduces once more a step.",
     )
     tokens = int(batch) * (int(drafted) + 1)
     if model is None:

@@ -34,13 +34,14 @@ def costs(
         latency = item.latency_us(message_bytes)
         parts = item.parts_us(message_bytes)
         counts = may_be_multiplied(item.row["mode"], item.row["definition"])
+        is_invalid = item.row["validity"] == "invalid"
         note = ""
-        if latency is None:
+        if is_invalid:
+            note = "invalid run: no cost is computed from it"
+        elif latency is None:
             note = f"not measured at {size_words(message_bytes)}"
         elif not counts:
             note = "launch cost of the CPU: never times calls"
-        elif item.row["validity"] == "invalid":
-            note = "invalid run: for the record only"
         rows.append(
             {
                 "curve": item.row["curve"],
@@ -52,9 +53,7 @@ def costs(
                 "fixed (us)": parts[0] if parts else None,
                 "transfer (us)": parts[1] if parts else None,
                 "calls a step": calls,
-                "cost a step (ms)": (
-                    step_cost_ms(latency, calls) if latency is not None and counts else None
-                ),
+                "cost a step (ms)": step_cost_ms(latency, calls) if latency and not note else None,
                 "as printed (ms)": _printed_cost(
                     measured, str(item.row["run_id"]), message_bytes, calls
                 ),

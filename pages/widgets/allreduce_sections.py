@@ -20,6 +20,10 @@ from pages.widgets.downloads import chart, table
 
 def sentences(item: Explained, curves: Sequence[Explained], step: Step) -> list[str]:
     """What is seen, in words: the message, the link, launching, exposure."""
+    if item.row["validity"] == "invalid":
+        return [
+            "This run is invalid: its curve is shown for the record, and nothing follows from it."
+        ]
     size = step.message_bytes
     parts = item.parts_us(size)
     latency = item.latency_us(size)
@@ -137,7 +141,8 @@ def costs(frame: pd.DataFrame, step: Step, curves: Sequence[str]) -> None:
                 ("cost a step (ms)", "%.2f"),
                 ("as printed (ms)", "%.2f"),
             )
-        },
+        }
+        | {"note": st.column_config.TextColumn(width="large")},
     )
 
 
