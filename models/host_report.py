@@ -28,7 +28,7 @@ TELLING_VARIABLES = {
 
 def product(gpu: Gpu) -> str | None:
     """The card's product name; None where the source gives GPUs numbers only."""
-    name = gpu.facts.get("product") or gpu.name
+    name = gpu.facts.get("product") or gpu.facts.get("model") or gpu.name
     return None if name == f"GPU{gpu.index}" or name == f"Device {gpu.index}" else str(name)
 
 

@@ -1,0 +1,182 @@
+"""Placement on the Hardware page: which GPUs should share a group, and a run to prove it."""
+
+import shlex
+from collections.abc import Collection
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from models.errors import InvalidSpec
+from models.links import link_kind
+from models.placement import Placement, Ranking, proposals, rank_placements, two_pairs_or_four
+from models.result import Result
+from pages import PAGES, make_page
+from pages.widgets import store
+from pages.widgets.downloads import table
+from pages.widgets.links import page_link
+
+_KERNEL_WORDS = {
+    "on": "on",
+    "off": "off",
+    "if_p2p": "on if peer-to-peer works",
+    "unknown": "not known",
+    "none": "not needed",
+}
+_FIRST_PORT = 8000
+
+
+def render(result: Result, *, here: bool, busy: Collection[int]) -> None:
+    """Draw the section.
+
+    Args:
+        result: A topology with links.
+        here: Whether the machine is this one, so that a run can be opened.
+        busy: Indices of GPUs in use or set aside.
+    """
+    gpus = result.gpus or []
+    n = len(gpus)
+    sizes = [size for size in (1, 2, 3, 4, 6, 8, 16, 32, 64) if size <= n]
+    left, middle, right = st.columns([3, 2, 3], vertical_alignment="bottom")
+    with left:
+        tp = int(
+            st.segmented_control(
+                "GPUs a group (tensor parallelism)",
+                sizes,
+                default=2 if n > 1 else 1,
+                required=True,
+                key="groupsize",
+                bind="query-params",
+            )
+            or 1
+        )
+    with middle:
+        replicas = int(
+            st.number_input("Replicas", 1, max(n, 1), 1, key="groups", bind="query-params")
+        )
+    aside: Collection[int] = ()
+    if busy:
+        words = ", ".join(str(index) for index in sorted(busy))
+        with right:
+            if st.checkbox(f"Leave out GPU {words} (in use or set aside)", True, key="leave-out"):
+                aside = busy
+    asked: dict[str, Any] = {
+        "numa": [gpu.numa for gpu in gpus],
+        "p2p": result.p2p,
+        "indices": [gpu.index for gpu in gpus],
+        "unavailable": aside,
+    }
+    links = result.links or []
+    try:
+        ranking = rank_placements(links, tp, replicas, **asked)
+    except InvalidSpec as error:
+        store.show_error(error)
+        return
+    _best(ranking, here=here)
+    _others(ranking)
+    offered = proposals(links, tp, replicas, **asked)
+    pairs = next((one for one in offered if (one.tp, one.replicas) == (2, 2)), None)
+    four = next((one for one in offered if (one.tp, one.replicas) == (4, 1)), None)
+    if pairs is not None and four is not None:
+        st.markdown("**Two groups of two, or one of four?**")
+        st.markdown(two_pairs_or_four(pairs, four))
+        _compare([pairs, four])
+
+
+def _best(ranking: Ranking, *, here: bool) -> None:
+    best = ranking.best
+    with st.container(border=True):
+        for replica, reason in enumerate(best.reasons):
+            head = f"**Replica {replica + 1}.** " if best.replicas > 1 else ""
+            kernel = best.kernels[replica]
+            st.markdown(f"{head}{reason}")
+            if kernel.state != "none":
+                st.caption(f"vLLM's own all-reduce: {_KERNEL_WORDS[kernel.state]}. {kernel.reason}")
+        for warning in best.warnings:
+            st.warning(warning)
+        if best.n_equal > 1:
+            st.caption(f"{best.n_equal} placements are equally good by their links; this is one.")
+        if not ranking.is_exact:
+            st.caption(
+                "Above 8 GPUs not every way is tried: pairs are matched exactly, larger groups "
+                "grow over the best links and swap GPUs while that helps."
+            )
+        st.code("\n".join(commands(best)), language="shell")
+        _open_run(best, here=here)
+
+
+def commands(placement: Placement) -> list[str]:
+    """A ready command line a replica; MODEL stands for the model."""
+    lines = []
+    for replica in range(placement.replicas):
+        variables = [f"{k}={v}" for k, v in placement.environment(replica).items()]
+        port = ["--port", str(_FIRST_PORT + replica)] if placement.replicas > 1 else []
+        words = ["vllm", "serve", "MODEL", *placement.flags(replica), *port]
+        lines.append(" ".join([*variables, shlex.join(words)]))
+    return lines
+
+
+def arm_query(placement: Placement) -> dict[str, str]:
+    """Query parameters of the page New run for this arm."""
+    query = {
+        "gpus": ",".join(str(gpu) for group in placement.gpus for gpu in group),
+        "tp": str(placement.tp),
+    }
+    if placement.replicas > 1:
+        query["replicas"] = str(placement.replicas)
+    return query
+
+
+def _open_run(best: Placement, *, here: bool) -> None:
+    if not here:
+        st.caption("This machine is not the one that Linkworth runs on: nothing can be run on it.")
+        page_link("what-if", "What would it bring? Ask What-if")
+        return
+    if "new-run" in PAGES and st.button(
+        "New run with this arm", key="open-arm", icon=":material/play_arrow:"
+    ):
+        st.switch_page(make_page("new-run"), query_params=arm_query(best))
+
+
+def _row(words: str, one: Placement) -> dict[str, Any]:
+    slowest = f"{one.slowest} ({link_kind(one.slowest).label})" if one.slowest else "not known"
+    return {
+        "which": words,
+        "groups": " | ".join(",".join(str(gpu) for gpu in group) for group in one.gpus),
+        "slowest link": "none" if one.slowest == "X" else slowest,
+        "vLLM's all-reduce": " | ".join(
+            dict.fromkeys(_KERNEL_WORDS[kernel.state] for kernel in one.kernels)
+        ),
+        "equally good": one.n_equal,
+        "notes": " ".join(one.warnings) or None,
+    }
+
+
+def _others(ranking: Ranking) -> None:
+    """The next best and the worst, so that the choice has a contrast."""
+    rows = [_row("best" if k == 0 else "next", one) for k, one in enumerate(ranking.placements)]
+    if ranking.worst.score < ranking.placements[-1].score:
+        rows.append(_row("worst", ranking.worst))
+    elif len(rows) > 1:
+        rows[-1]["which"] = "worst"
+    if len(rows) == 1:
+        st.caption("All ways to place these groups are equally good by their links.")
+        return
+    frame = pd.DataFrame(rows).dropna(axis="columns", how="all")
+    table(
+        frame,
+        "placements",
+        f"Best groups {rows[0]['groups']} over {rows[0]['slowest link']}; worst "
+        f"{rows[-1]['groups']} over {rows[-1]['slowest link']}",
+    )
+
+
+def _compare(offered: list[Placement]) -> None:
+    rows = [_row(f"{one.replicas} x TP={one.tp}", one) for one in offered]
+    frame = pd.DataFrame(rows).dropna(axis="columns", how="all")
+    table(
+        frame,
+        "two-pairs-or-four",
+        f"{rows[0]['which']} over {rows[0]['slowest link']}; "
+        f"{rows[1]['which']} over {rows[1]['slowest link']}",
+    )

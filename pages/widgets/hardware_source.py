@@ -1,0 +1,195 @@
+"""Which machine the Hardware page shows: this one as last read, a stored one, or a pasted one."""
+
+import json
+import uuid
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from db import hosts, jobs, runs
+from importers import recognise
+from models.errors import DuplicateFile, LinkworthError, NotFound, UnreadableFile
+from models.result import Result, dump, parse
+from pages.widgets import live_job, store
+from pages.widgets.badges import plain
+from runners.spec import TopologySpec
+from settings import settings
+
+# a described machine in demo mode is kept for this visitor only
+_VISITOR = "hardware-described"
+UNSAVED = "pasted"
+_TOKEN = "hardware-token"  # noqa: S105  (an idempotency token, no secret)
+PASTE_HELP = (
+    "What `nvidia-smi topo -m` prints is enough; `topo -p2p`, `nvlink -s`, "
+    "`rocm-smi --showtopo` and nvbandwidth are read too, several at once."
+)
+
+
+def known() -> pd.DataFrame:
+    """Stored machines, newest first."""
+    return runs.list_runs(store.engine(), kinds=["topology"], limit=200)
+
+
+def this_host() -> str | None:
+    """The id of the machine that this app's worker runs on; None before its first start."""
+    alive = jobs.alive_workers(store.engine())
+    if alive:
+        return str(alive[0]["host"])
+    seen = hosts.list_hosts(store.engine())
+    return str(seen[0]["id"]) if seen else None
+
+
+def is_here(result: Result) -> bool:
+    """Whether a result was measured on the machine of this app's worker."""
+    here = this_host()
+    return result.origin == "measured" and here is not None and hosts.host_id(result.host) == here
+
+
+def choose() -> Result | None:
+    """Draw the choice of machine; returns the machine to show, None where there is none."""
+    frame = known()
+    visitor = st.session_state.get(_VISITOR)
+    ids = ([UNSAVED] if visitor else []) + [str(run_id) for run_id in frame["id"]]
+    if not ids:
+        return None
+    labels = {str(row.id): _label(row) for row in frame.itertuples()}
+    labels[UNSAVED] = "Pasted machine (not stored)"
+    asked = _asked(ids)
+    start = asked if asked in ids else _default(frame) or ids[0]
+    if visitor and not asked:
+        start = UNSAVED
+    chosen = st.selectbox(
+        "Machine", ids, index=ids.index(start), format_func=labels.get, key=f"machine-{start}"
+    )
+    if chosen != start:
+        st.query_params["runs"] = str(chosen)
+        st.rerun()
+    if chosen == UNSAVED:
+        return parse(json.loads(visitor))
+    try:
+        return runs.load(store.engine(), str(chosen))
+    except NotFound:
+        return None
+
+
+def _asked(ids: list[str]) -> str:
+    """The machine that the URL names; a check named there is shown in its own section."""
+    asked = st.query_params.get("runs", "").split(",")[0]
+    if asked and asked not in ids:
+        try:
+            if runs.load(store.engine(), asked).kind == "p2p":
+                st.query_params["p2p"] = asked
+        except NotFound:
+            st.warning("The machine that this link names is not stored here (any more).")
+        del st.query_params["runs"]
+        return ""
+    return asked
+
+
+def _label(row: Any) -> str:
+    when = row.created_at.strftime("%Y-%m-%d %H:%M") if pd.notna(row.created_at) else ""
+    return f"{row.title or 'Machine'} · {plain(row.origin)} · {when}"
+
+
+def _default(frame: pd.DataFrame) -> str | None:
+    """The newest reading of this machine, else the newest measured one, else the first."""
+    measured = [str(run_id) for run_id in frame.loc[frame["origin"] == "measured", "id"]]
+    for run_id in measured[:20]:
+        if is_here(runs.load(store.engine(), run_id)):
+            return run_id
+    return measured[0] if measured else None
+
+
+def read_this_machine() -> None:
+    """The button that has the worker read this machine, and the job while it runs."""
+    job_id = st.query_params.get("job")
+    if job_id:
+        _watch(job_id)
+        return
+    if settings().read_only:
+        st.caption("This is a demo: it cannot read a machine. Paste one instead.")
+        return
+    if st.button(
+        "Read this machine",
+        type="primary",
+        key="read-machine",
+        icon=":material/memory:",
+        help="Asks the driver for GPUs and links; takes a few seconds and loads no GPU.",
+    ):
+        st.query_params["job"] = enqueue()
+        st.rerun()
+
+
+def enqueue() -> str:
+    """Queue a reading of this machine; the same token until it has ended gives the same job.
+
+    Raises:
+        ReadOnly: Demo mode.
+    """
+    store.refuse_read_only()
+    token = st.session_state.setdefault(_TOKEN, str(uuid.uuid4()))
+    spec = TopologySpec().model_dump(mode="json")
+    return jobs.enqueue(store.engine(), spec, token=token, title="Read this machine")
+
+
+def _watch(job_id: str) -> None:
+    try:
+        job = jobs.job(store.engine(), job_id)
+    except NotFound:
+        del st.query_params["job"]
+        return
+    if job["state"] not in live_job.ACTIVE:
+        st.session_state.pop(_TOKEN, None)
+        if job["state"] == "succeeded" and job["run_id"]:
+            del st.query_params["job"]
+            st.query_params["runs"] = job["run_id"]
+            st.rerun()
+    live_job.watch([job_id], key="hardware")
+    if job["state"] not in live_job.ACTIVE and st.button("Try again", key="read-again"):
+        del st.query_params["job"]
+        st.rerun()
+
+
+def describe() -> None:
+    """Paste or upload another machine's output: it becomes a described machine."""
+    with st.expander("Describe another machine", icon=":material/content_paste:"):
+        st.caption(PASTE_HELP)
+        text = st.text_area("Output of the tool", height=160, key="pasted-text")
+        file = st.file_uploader("or a file", key="pasted-file")
+        if not st.button("Show this machine", key="describe"):
+            return
+        data = file.getvalue() if file is not None else text.encode()
+        name = file.name if file is not None else ""
+        try:
+            run_id = keep(data, name)
+        except LinkworthError as error:
+            store.show_error(error)
+            return
+        st.query_params["runs"] = run_id
+        st.rerun()
+
+
+def keep(data: bytes, name: str) -> str:
+    """Read pasted bytes and store the machine that they describe; returns its run id.
+
+    Raises:
+        UnreadableFile: No table of links, or another kind of result.
+    """
+    if not data.strip():
+        raise UnreadableFile("There is nothing to read yet.", "Paste the tool's output first.")
+    results = recognise.read(data, name).results
+    machines = [result for result in results if result.kind == "topology"]
+    if not machines:
+        kinds = ", ".join(sorted({result.kind for result in results}))
+        raise UnreadableFile(
+            f"This is a result of another kind ({kinds}), not a table of links.",
+            "Import it on the page Runs; here goes what nvidia-smi topo -m prints.",
+        )
+    if settings().read_only:
+        st.session_state[_VISITOR] = json.dumps(dump(machines[0]))
+        return UNSAVED
+    try:
+        return runs.store_all(store.engine(), machines, raw=data, raw_name=name or "pasted.txt")[0]
+    except DuplicateFile as known_already:
+        return known_already.detail

@@ -1,0 +1,181 @@
+"""Tables of the Hardware page: GPUs, host and variables, and what stands out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from db import hosts, runs
+from models.host_findings import Finding, pcie_gb_s
+from models.host_report import product
+from models.result import Gpu, Result
+from pages.widgets import store
+from pages.widgets.downloads import table
+
+# a GPU that moves data has its PCIe link awake
+_LOADED_PCT = 20
+_LOADING_KINDS = ("p2p", "allreduce", "decode", "serving", "soak")
+
+
+def under_load(result: Result) -> dict[str, dict[str, int]]:
+    """GPU UUID -> widest and fastest PCIe link seen while it worked, from stored telemetry."""
+    wanted = {gpu.uuid for gpu in result.gpus or [] if gpu.uuid}
+    seen: dict[str, dict[str, int]] = {}
+    if not wanted:
+        return seen
+    listed = runs.list_runs(store.engine(), kinds=_LOADING_KINDS, origins=["measured"], limit=12)
+    for run_id in listed["id"]:
+        frame = runs.telemetry(store.engine(), str(run_id))
+        if frame.empty or not {"uuid", "pcie_gen", "pcie_width"} <= set(frame.columns):
+            continue
+        busy = frame[frame["uuid"].isin(wanted) & (frame["utilization_pct"] >= _LOADED_PCT)]
+        for name, rows in busy.dropna(subset=["pcie_gen", "pcie_width"]).groupby("uuid"):
+            now = {key: int(rows[key].max()) for key in ("pcie_gen", "pcie_width")}
+            before = seen.setdefault(str(name), now)
+            before.update({key: max(before[key], now[key]) for key in now})
+    return seen
+
+
+def gpu_frame(gpus: Sequence[Gpu], loaded: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """One row a GPU; columns that nothing is known of are left out."""
+    rows = [_gpu_row(gpu, loaded.get(gpu.uuid or "", {})) for gpu in gpus]
+    return pd.DataFrame(rows).dropna(axis="columns", how="all")
+
+
+def _gpu_row(gpu: Gpu, loaded: Mapping[str, Any]) -> dict[str, Any]:
+    facts = gpu.facts
+    memory, used = facts.get("memory_bytes"), facts.get("memory_used_bytes")
+    ecc = facts.get("ecc") or {}
+    return {
+        "GPU": gpu.index,
+        "card": product(gpu),
+        "memory (GB)": None if memory is None else memory / 1e9,
+        "in use (GB)": None if used is None else used / 1e9,
+        "power cap (W)": facts.get("power_limit_w"),
+        "power (W)": facts.get("power_w"),
+        "SM clock (MHz)": facts.get("sm_clock_mhz"),
+        "SM clock max (MHz)": facts.get("sm_clock_max_mhz"),
+        "temperature (°C)": facts.get("temperature_c"),
+        "PCIe when read": _slot(facts.get("pcie_gen"), facts.get("pcie_width")),
+        "PCIe under load": _slot(loaded.get("pcie_gen"), loaded.get("pcie_width")),
+        "PCIe at most": _slot(facts.get("pcie_gen_max"), facts.get("pcie_width_max")),
+        "NVLinks active": _links(facts),
+        "rate a link (GB/s)": facts.get("gb_s_per_link"),
+        "uncorrected ECC errors": ecc.get("uncorrected"),
+        "NUMA node": gpu.numa,
+        "CPUs": gpu.cpus,
+        "driver": facts.get("driver"),
+        "compute capability": facts.get("compute_capability"),
+        "UUID": gpu.uuid,
+    }
+
+
+def _slot(generation: int | None, width: int | None) -> str | None:
+    if generation is None or width is None:
+        return None
+    ceiling = pcie_gb_s(generation, width)
+    return f"gen {generation} x{width}" + (f" ({ceiling:.1f} GB/s)" if ceiling else "")
+
+
+def _links(facts: Mapping[str, Any]) -> str | None:
+    active, total = facts.get("links_active"), facts.get("links_total")
+    if active is None:
+        return None
+    return f"{active} of {total}" if total is not None else str(active)
+
+
+def gpus(result: Result, loaded: Mapping[str, Mapping[str, Any]]) -> None:
+    """The table of GPUs."""
+    frame = gpu_frame(result.gpus or [], loaded)
+    cards = ", ".join(sorted({product(gpu) or "cards not named" for gpu in result.gpus or []}))
+    table(
+        frame,
+        "gpus",
+        f"{len(frame)} GPUs: {cards}",
+        column_config={
+            name: st.column_config.NumberColumn(format="%.1f")
+            for name in ("memory (GB)", "in use (GB)", "power cap (W)", "power (W)")
+        },
+    )
+    if "PCIe when read" in frame and "PCIe under load" not in frame:
+        st.caption(
+            "An idle GPU lowers its PCIe generation. Under load it is known after the first run "
+            "on this machine."
+        )
+
+
+def show_findings(found: Sequence[Finding]) -> None:
+    """What stands out, what it means, what to do; problems first."""
+    for one in found:
+        box = st.warning if one.severity == "problem" else st.info
+        step = f"  \n**Next:** {one.next_step}" if one.next_step else ""
+        box(f"**{one.sentence}** {one.meaning}{step}")
+
+
+def show_notices(result: Result, found: Sequence[Finding]) -> None:
+    """Warnings that came with the reading and are not among the findings."""
+    told = {one.code for one in found}
+    for notice in result.warnings:
+        if notice.code not in told:
+            st.warning(notice.text)
+
+
+def incidents(host: str | None) -> set[str]:
+    """GPUs set aside after an incident, with a way to clear them; returns UUIDs or indices."""
+    aside: set[str] = set()
+    if host is None:
+        return aside
+    for row in hosts.open_incidents(store.engine(), host):
+        who = f"GPU {row['gpu']}" if row["gpu"] is not None else "All GPUs of this machine"
+        st.error(f"**{who}: set aside.** {row['text']}")
+        if st.button("I have looked after it: use it again", key=f"clear-{row['id']}"):
+            clear(str(row["id"]))
+            st.rerun()
+        aside.add("*" if row["gpu"] is None else str(row["gpu"]))
+    return aside
+
+
+def clear(incident_id: str) -> None:
+    """Let a GPU work again.
+
+    Raises:
+        ReadOnly: Demo mode.
+    """
+    store.refuse_read_only()
+    hosts.clear_incident(store.engine(), incident_id)
+
+
+def host(result: Result) -> None:
+    """CPU, memory, versions, and the variables that change speed."""
+    facts, environment = result.host, result.environment
+    memory = facts.get("memory_bytes")
+    versions = " · ".join(
+        f"{name} {environment[key]}"
+        for name, key in (("Python", "python"), ("torch", "torch"), ("NCCL", "nccl"))
+        if environment.get(key)
+    )
+    rows = {
+        "CPU": facts.get("cpu_model"),
+        "CPUs seen": facts.get("cores"),
+        "physical cores": facts.get("physical_cores"),
+        "NUMA nodes": facts.get("numa_nodes"),
+        "memory": None if memory is None else f"{memory / 1e9:.0f} GB",
+        "network cards in the link table": result.nics,
+        "system": facts.get("os"),
+        "kernel": facts.get("kernel"),
+        "driver": facts.get("driver"),
+        "CUDA": facts.get("cuda"),
+        "versions": versions or None,
+        "second source of links": environment.get("second_source"),
+    }
+    known = {name: str(value) for name, value in rows.items() if value is not None}
+    if known:
+        frame = pd.DataFrame({"what": list(known), "value": list(known.values())})
+        table(frame, "host", f"{len(frame)} facts on the host")
+    else:
+        st.caption("The pasted text says nothing of the host's CPU and memory.")
+    variables = environment.get("variables") or {}
+    if variables:
+        frame = pd.DataFrame({"variable": list(variables), "value": list(variables.values())})
+        table(frame, "variables", f"{len(frame)} environment variables that change speed")

@@ -1,0 +1,463 @@
+"""The Hardware page: no machine, one without GPUs, published, measured, pasted ones."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+from streamlit.testing.v1 import AppTest
+
+from db import hosts, jobs, runs
+from models.errors import ReadOnly, UnreadableFile
+from models.result import Gpu, Measurement, Notice, Result, Tool, utc_now
+from pages.widgets import hardware_p2p, hardware_placement, hardware_source, hardware_tables
+from runners.spec import P2PSpec
+from settings import settings
+
+PASTED = (
+    "\tGPU0\tGPU1\tGPU2\tCPU Affinity\tNUMA Affinity\n"
+    "GPU0\t X \tNV4\tNODE\t0-31\t0\nGPU1\tNV4\t X \tNODE\t0-31\t0\nGPU2\tNODE\tNODE\t X \t0-31\t0\n"
+)
+HOST = {"hostname": "aaaa1111bbbb2222", "cpu_model": "A CPU", "cores": 64, "memory_bytes": 1 << 38}
+
+
+@pytest.fixture
+def page(database: Engine) -> Callable[..., AppTest]:
+    def opened(**query: str) -> AppTest:
+        at = AppTest.from_string(
+            "from pages.hardware_page import render\nrender()", default_timeout=30
+        )
+        for name, value in query.items():
+            at.query_params[name] = value
+        return at.run()
+
+    return opened
+
+
+def measured(n: int = 4, **changes: object) -> Result:
+    """This machine as a reading leaves it: bridges between 0-2 and 1-3."""
+    links: list[list[str | None]] = [
+        ["X" if i == j else "NV4" if abs(i - j) == 2 else "PHB" for j in range(n)] for i in range(n)
+    ]
+    fields: dict = {
+        "kind": "topology",
+        "origin": "measured",
+        "title": f"This machine: {n}x NVIDIA GeForce RTX 3090",
+        "host": HOST,
+        "environment": {"variables": {"NCCL_P2P_DISABLE": "1"}, "second_source": None},
+        "tool": Tool(name="linkworth", version="0.1.0"),
+        "finished_at": utc_now(),
+        "gpus": [
+            Gpu(
+                index=k,
+                name="NVIDIA GeForce RTX 3090",
+                uuid=f"GPU-{k:08x}-0000",
+                numa=0,
+                cpus="0-63",
+                facts={
+                    "memory_bytes": 25_769_803_776,
+                    "power_limit_w": 350.0,
+                    "pcie_gen": 1,
+                    "pcie_gen_max": 4,
+                    "pcie_width": 16,
+                    "pcie_width_max": 16,
+                    "links_total": 4,
+                    "links_active": 4,
+                    "gb_s_per_link": 14.062,
+                    "n_processes": 0,
+                    "memory_used_bytes": 12 << 20,
+                },
+            )
+            for k in range(n)
+        ],
+        "links": links,
+        "complete": True,
+    }
+    return Result(**{**fields, **changes})
+
+
+def texts(at: AppTest) -> str:
+    """Everything that stands on the page, to search in."""
+    found = [at.markdown, at.caption, at.warning, at.info, at.error, at.code]
+    return "\n".join(str(one.value) for group in found for one in group)
+
+
+def param(at: AppTest, name: str) -> str:
+    """A query parameter, whichever way AppTest hands it out."""
+    value = at.query_params[name]
+    return value if isinstance(value, str) else value[0]
+
+
+def alts(at: AppTest) -> list[str]:
+    return [chart.proto.alt for chart in at.get("vega_lite_chart")]
+
+
+def test_without_any_machine_the_page_says_what_to_do(
+    empty_database: Engine, page: Callable[..., AppTest]
+) -> None:
+    for run_id in runs.list_runs(empty_database, kinds=["topology"])["id"]:
+        runs.delete(empty_database, run_id)
+    at = page()
+    assert not at.exception
+    assert "No machine is known yet" in at.info[0].value
+    assert at.button(key="read-machine").label == "Read this machine"
+
+
+def test_after_the_first_start_the_published_machine_is_shown(page: Callable[..., AppTest]) -> None:
+    at = page()
+    assert not at.exception
+    assert [one.value for one in at.subheader] == [
+        "GPUs", "Links", "Does peer-to-peer work?", "Placement", "Host",
+    ]  # fmt: skip
+    said = "4 GPUs, 6 pairs: 2x NV4 (4 NVLinks), 4x PHB (host bridge)."
+    assert said in texts(at)
+    assert said in alts(at)
+    assert "published" in at.markdown[0].value
+    assert "GPUs 0 and 2: NV4 (4 NVLinks); 0 and 1 cross the host bridge (PHB)." in texts(at)
+    assert "Two TP=2 replicas stay on NV4" in texts(at)
+    assert "slowest link sets the pace" in texts(at)
+    assert "This machine is not the one that Linkworth runs on" in texts(at)
+
+
+def test_the_url_sets_group_size_and_replicas(page: Callable[..., AppTest]) -> None:
+    at = page(groupsize="4", groups="1")
+    assert "2 of 6 pairs NV4, 4 PHB" in texts(at)
+    assert "the slowest link sets the pace, and 0 and 1 cross the host bridge" in texts(at)
+    assert "vLLM's own all-reduce: off." in texts(at)
+    assert "--disable-custom-all-reduce" in at.code[0].value
+    two = page(groupsize="2", groups="2")
+    assert two.code[0].value.splitlines() == [
+        "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0,2 "
+        "vllm serve MODEL --tensor-parallel-size 2 --port 8000",
+        "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1,3 "
+        "vllm serve MODEL --tensor-parallel-size 2 --port 8001",
+    ]
+
+
+def test_more_groups_than_gpus_is_a_sentence(page: Callable[..., AppTest]) -> None:
+    at = page(groupsize="2", groups="4")
+    assert not at.exception
+    assert "4 x TP=2 needs 8 GPUs, and 4 can be used." in at.error[0].value
+
+
+def test_this_machine_shows_its_gpus_findings_and_opens_a_run(
+    database: Engine, page: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts.remember(database, HOST)
+    runs.store(database, measured())
+    at = page()
+    assert not at.exception
+    assert "This is the machine that Linkworth runs on." in texts(at)
+    frame = at.dataframe[0].value
+    assert list(frame["card"]) == ["NVIDIA GeForce RTX 3090"] * 4
+    assert list(frame["NVLinks active"]) == ["4 of 4"] * 4
+    assert next(iter(frame["PCIe when read"])) == "gen 1 x16 (4.0 GB/s)"
+    assert "PCIe under load" not in frame
+    assert "memory (GB)" in frame
+    assert "NCCL sends everything through the host" in texts(at)
+    assert any(button.key == "open-arm" for button in at.button)
+
+
+def test_a_gpu_set_aside_is_said_left_out_and_can_be_cleared(
+    database: Engine, page: Callable[..., AppTest]
+) -> None:
+    hosts.remember(database, HOST)
+    runs.store(database, measured())
+    incident = hosts.add_incident(
+        database,
+        host=HOST["hostname"],
+        kind="reboot",
+        text="It went down.",
+        gpu="GPU-00000000-0000",
+    )
+    at = page(groupsize="2")
+    assert "It went down." in at.error[0].value
+    assert "CUDA_VISIBLE_DEVICES=1,3" in at.code[0].value
+    at.checkbox(key="leave-out").uncheck().run()
+    assert "CUDA_VISIBLE_DEVICES=0,2" in at.code[0].value
+    at.button(key=f"clear-{incident}").click().run()
+    assert not at.error
+    assert hosts.open_incidents(database) == []
+
+
+def test_a_generation_seen_under_load_stands_in_the_table(database: Engine) -> None:
+    machine = measured()
+    runs.store(
+        database,
+        Result(kind="allreduce", origin="measured", tool=Tool(name="linkworth"), host=HOST),
+        telemetry=[
+            {
+                "t": 1.0,
+                "uuid": "GPU-00000000-0000",
+                "pcie_gen": 1,
+                "pcie_width": 16,
+                "utilization_pct": 0,
+            },
+            {
+                "t": 2.0,
+                "uuid": "GPU-00000000-0000",
+                "pcie_gen": 4,
+                "pcie_width": 8,
+                "utilization_pct": 99,
+            },
+        ],
+    )
+    loaded = hardware_tables.under_load(machine)
+    assert loaded == {"GPU-00000000-0000": {"pcie_gen": 4, "pcie_width": 8}}
+    frame = hardware_tables.gpu_frame(machine.gpus or [], loaded)
+    assert frame["PCIe under load"].iloc[0] == "gen 4 x8 (15.8 GB/s)"
+
+
+def test_a_machine_without_gpus_keeps_the_page_useful(
+    database: Engine, page: Callable[..., AppTest]
+) -> None:
+    hosts.remember(database, HOST)
+    text = "No NVIDIA driver was found on this machine."
+    runs.store(
+        database,
+        measured(
+            gpus=None,
+            links=None,
+            complete=None,
+            title="This machine: its GPUs could not be read",
+            warnings=[Notice(code="gpus_unreadable", text=text)],
+        ),
+    )
+    at = page()
+    assert not at.exception
+    assert at.warning[0].value == text
+    assert "There is no GPU to show here." in texts(at)
+    assert at.button(key="check-cpu").label == "Rehearse with 2 CPU ranks"
+    assert at.dataframe[-2].value["value"].tolist()[0] == "A CPU"
+
+
+def test_one_gpu_has_no_link(database: Engine, page: Callable[..., AppTest]) -> None:
+    hosts.remember(database, HOST)
+    runs.store(database, measured(1))
+    at = page()
+    assert not at.exception
+    assert "One GPU: there is no link." in texts(at)
+    assert "This host has one GPU." in texts(at)
+
+
+def test_reading_this_machine_is_one_job_however_often_it_is_clicked(
+    database: Engine, page: Callable[..., AppTest]
+) -> None:
+    at = page()
+    at.button(key="read-machine").click().run()
+    assert not at.exception
+    (job,) = jobs.list_jobs(database)
+    assert (job["kind"], job["spec"]["kind"]) == ("topology", "topology")
+    assert param(at, "job") == job["id"]
+    assert not any(button.key == "read-machine" for button in at.button)
+
+
+def test_a_finished_reading_becomes_the_machine_on_the_page(
+    database: Engine, page: Callable[..., AppTest]
+) -> None:
+    job_id = jobs.enqueue(database, {"kind": "topology"}, title="Read this machine")
+    claimed = jobs.claim(database, "worker-1")
+    assert claimed is not None
+    assert claimed["id"] == job_id
+    run_id = runs.store(database, measured(title="Just read"), job_id=job_id)
+    jobs.finish(database, job_id, "succeeded", run_id=run_id)
+    at = page(job=job_id)
+    assert not at.exception
+    assert param(at, "runs") == run_id
+    assert "job" not in at.query_params
+    assert "Just read" in at.markdown[0].value
+
+
+def test_pasting_another_machine_shows_and_stores_it_as_described(
+    database: Engine, page: Callable[..., AppTest]
+) -> None:
+    at = page()
+    at.text_area(key="pasted-text").set_value(PASTED)
+    at.button(key="describe").click().run()
+    assert not at.exception
+    assert not at.error
+    assert "described" in at.markdown[0].value
+    assert "3 GPUs, 3 pairs: 1x NV4 (4 NVLinks), 2x NODE (between host bridges)." in texts(at)
+    run_id = param(at, "runs")
+    kept = runs.load(database, run_id)
+    assert (kept.origin, kept.links) == (
+        "described",
+        [["X", "NV4", "NODE"], ["NV4", "X", "NODE"], ["NODE", "NODE", "X"]],
+    )
+    assert runs.raw(database, run_id)[0]["data"].decode() == PASTED
+    assert hardware_source.keep(PASTED.encode(), "again.txt") == run_id
+
+
+def test_a_text_that_is_no_table_is_refused_with_a_next_step(page: Callable[..., AppTest]) -> None:
+    at = page()
+    at.text_area(key="pasted-text").set_value("hello")
+    at.button(key="describe").click().run()
+    assert not at.exception
+    assert at.error
+    assert "runs" not in at.query_params
+
+
+@pytest.mark.parametrize("data", [b"", b"  \n", json.dumps({"x": 1}).encode()])
+def test_nothing_useful_is_never_stored(database: Engine, data: bytes) -> None:
+    before = runs.count(database)
+    with pytest.raises(UnreadableFile):
+        hardware_source.keep(data, "")
+    assert runs.count(database) == before
+
+
+def test_link_counts_alone_show_no_placement(page: Callable[..., AppTest]) -> None:
+    status = (
+        "GPU 0: Tesla V100-SXM2-32GB (UUID: x)\n\t Link 0: 25.781 GB/s\n\t Link 1: <inactive>\n"
+    )
+    at = page()
+    at.text_area(key="pasted-text").set_value(status)
+    at.button(key="describe").click().run()
+    assert not at.exception
+    assert "GPU 0: 1 of 2 NVLinks are inactive." in texts(at)
+    assert "does not say which GPU they lead to" in texts(at)
+    assert "Placement" not in [one.value for one in at.subheader]
+
+
+def test_a_demo_shows_a_pasted_machine_and_stores_and_starts_nothing(
+    database: Engine, page: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINKWORTH_READ_ONLY", "1")
+    settings.cache_clear()
+    try:
+        before = runs.count(database)
+        at = page()
+        assert not any(button.key == "read-machine" for button in at.button)
+        at.text_area(key="pasted-text").set_value(PASTED)
+        at.button(key="describe").click().run()
+        assert not at.exception
+        assert "3 GPUs, 3 pairs" in texts(at)
+        assert runs.count(database) == before
+        with pytest.raises(ReadOnly):
+            hardware_source.enqueue()
+        with pytest.raises(ReadOnly):
+            hardware_p2p.start(P2PSpec(device="cpu", ranks=2))
+        with pytest.raises(ReadOnly):
+            hardware_tables.clear("x")
+        assert jobs.list_jobs(database) == []
+    finally:
+        settings.cache_clear()
+
+
+def test_a_link_to_a_machine_that_is_gone_says_so(page: Callable[..., AppTest]) -> None:
+    at = page(runs="00000000-0000-0000-0000-000000000000")
+    assert not at.exception
+    assert "not stored here" in at.warning[0].value
+
+
+def checked(**changes: object) -> Result:
+    rows = [(0, 1, 52.5), (1, 0, 52.1)]
+    fields: dict = {
+        "kind": "p2p",
+        "origin": "measured",
+        "title": "Peer-to-peer check",
+        "host": HOST,
+        "tool": Tool(name="linkworth", version="0.1.0"),
+        "measurements": [
+            Measurement(
+                metric="p2p_bandwidth",
+                unit="GB/s",
+                value=value,
+                definition="linkworth:copy:1",
+                dims={"src": a, "dst": b, "direction": "one", "bytes": 1 << 28},
+            )
+            for a, b, value in rows
+        ],
+    }
+    return Result(**{**fields, **changes})
+
+
+def test_starting_a_check_queues_one_job_for_the_gpus_by_uuid(
+    database: Engine, page: Callable[..., AppTest]
+) -> None:
+    hosts.remember(database, HOST)
+    runs.store(database, measured(2))
+    at = page()
+    at.checkbox(key="check-load").check().run()
+    assert "can reset the machine" in texts(at)
+    at.button(key="check-start").click().run()
+    assert not at.exception
+    (job,) = jobs.list_jobs(database)
+    assert job["spec"] == {
+        "kind": "p2p",
+        "device": "cuda",
+        "gpus": ["GPU-00000000-0000", "GPU-00000001-0000"],
+        "engine_under_load": True,
+    }
+    assert param(at, "check") == job["id"]
+
+
+def test_the_last_check_of_this_machine_is_shown_with_its_matrix(
+    database: Engine, page: Callable[..., AppTest]
+) -> None:
+    hosts.remember(database, HOST)
+    runs.store(database, measured(2))
+    runs.store(database, checked())
+    at = page()
+    assert not at.exception
+    assert any(
+        alt == "Copy bandwidth between GPUs, one way, 268,435,456 B: 52.1 to 52.5 GB/s over "
+        "2 directions"
+        for alt in alts(at)
+    )
+
+
+def test_a_failed_check_shows_its_reason_and_next_step(
+    database: Engine, page: Callable[..., AppTest]
+) -> None:
+    hosts.remember(database, HOST)
+    runs.store(database, measured(2))
+    wrong = checked(
+        validity="invalid",
+        reasons=["GPUs 0 and 1: granted but wrong."],
+        warnings=[Notice(code="next", text="Check ACS and IOMMU.")],
+        measurements=[],
+    )
+    run_id = runs.store(database, wrong)
+    at = page(p2p=run_id)
+    assert not at.exception
+    assert "GPUs 0 and 1: granted but wrong." in [one.value for one in at.error]
+    assert "Check ACS and IOMMU." in [one.value for one in at.warning]
+
+
+def test_a_check_named_in_the_url_as_a_run_is_shown_in_its_section(
+    database: Engine, page: Callable[..., AppTest]
+) -> None:
+    run_id = runs.store(database, checked())
+    at = page(runs=run_id)
+    assert not at.exception
+    assert param(at, "p2p") == run_id
+
+
+def test_the_arm_of_a_placement_travels_in_the_url() -> None:
+    from models.placement import rank_placements
+
+    links = measured().links or []
+    two = rank_placements(links, 2, 2).best
+    assert hardware_placement.arm_query(two) == {"gpus": "0,2,1,3", "tp": "2", "replicas": "2"}
+    assert hardware_placement.arm_query(rank_placements(links, 2).best) == {
+        "gpus": "0,2",
+        "tp": "2",
+    }
+
+
+def test_every_sample_can_be_looked_at(database: Engine, page: Callable[..., AppTest]) -> None:
+    folder = Path(__file__).parents[2].parent / "shared" / "samples" / "topo"
+    if not folder.exists():
+        pytest.skip("no shared samples here")
+    for name in (
+        "8gpu_nv12_12nics_cut_row.txt",
+        "8gpu_pix_pxb_node.txt",
+        "2gpu_p2p_gns.txt",
+        "1gpu_vm_numa_na.txt",
+        "4gpu_rocm_showtopo_pcie_cut.txt",
+    ):
+        run_id = hardware_source.keep((folder / name).read_bytes(), name)
+        at = page(runs=run_id)
+        assert not at.exception, name
+        assert not at.error, name
