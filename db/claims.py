@@ -9,11 +9,12 @@
 
 import json
 from collections.abc import Collection, Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Text, func, select, type_coerce, update
 
-from db.engine import is_sqlite, writing
+from db.engine import is_sqlite, reading, writing
 from db.job_rows import job_columns, job_dict
 from db.schema import Host, Incident, Job, Worker
 from db.statements import changed, lock
@@ -23,6 +24,13 @@ ALL_GPUS = "*"
 _CLAIM_LOCK = 0x636C61696D  # claims pass one by one: two jobs on one GPU are different rows
 _NOT_MEASURING = frozenset({"topology"})
 _FIRST_PAGE, _PAGE = 20, 1000
+_CANDIDATE = (
+    Job.number,
+    Job.evaluation_id,
+    Job.position,
+    Job.uses_cpu,
+    type_coerce(Job.uses_gpus, Text).label("uses_gpus"),
+)
 
 
 def resources(spec: Mapping[str, Any]) -> tuple[list[str], bool]:
@@ -60,7 +68,7 @@ def claim(
         host_id, boot_id = (worker.host_id, worker.boot_id) if worker else (None, None)
         host = _Occupied(connection, host_id, busy_gpus)
         for candidate in _queued(connection):
-            if not host.free_for(candidate) or not _still_queued(connection, candidate.number):
+            if host.obstacle(candidate) or not _still_queued(connection, candidate.number):
                 continue
             now = utc_now()
             changed(
@@ -83,18 +91,33 @@ def claim(
     return None
 
 
+def waiting_for(engine: Engine, job_id: str) -> str | None:
+    """Why a queued job has not started, one sentence.
+
+    None where nothing holds it up but the queue, where no worker is alive, and for other states.
+    """
+    with reading(engine) as connection:
+        job = connection.execute(
+            select(*_CANDIDATE).where(Job.id == job_id, Job.state == "queued")
+        ).first()
+        # a worker that has been silent for long is no answer to the question
+        host_ids = connection.execute(
+            select(Worker.host_id)
+            .where(Worker.heartbeat_at >= utc_now() - timedelta(minutes=1))
+            .distinct()
+        ).scalars()
+        if job is None:
+            return None
+        obstacles = [_Occupied(connection, host_id).obstacle(job) for host_id in host_ids.all()]
+    return None if None in obstacles else next(iter(obstacles), None)
+
+
 def _queued(connection: Connection) -> Iterator[Any]:
     """Queued jobs in the order they came: a few first, because the first one mostly fits."""
     last, size = 0, _FIRST_PAGE
     while True:
         page = connection.execute(
-            select(
-                Job.number,
-                Job.evaluation_id,
-                Job.position,
-                Job.uses_cpu,
-                type_coerce(Job.uses_gpus, Text).label("uses_gpus"),
-            )
+            select(*_CANDIDATE)
             .where(Job.state == "queued", Job.number > last)
             .order_by(Job.number)
             .limit(size)
@@ -119,14 +142,15 @@ class _Occupied:
     """What is in use on one host, by GPU UUID where the host's list is known."""
 
     def __init__(
-        self, connection: Connection, host_id: str | None, busy_gpus: Collection[str]
+        self, connection: Connection, host_id: str | None, busy_gpus: Collection[str] = ()
     ) -> None:
         self._connection = connection
         self._uuids, self._elsewhere = _known_gpus(connection, host_id)
         self._taken = {self._same(name) for name in busy_gpus}
+        self._aside: set[str] = set()
         self._cpu = False
         self._turns: dict[str, int | None] = {}
-        self._verdicts: dict[str, bool] = {}
+        self._verdicts: dict[str, str | None] = {}
         running = connection.execute(
             select(Job.host_id, Job.evaluation_id, Job.uses_gpus, Job.uses_cpu).where(
                 Job.state == "running"
@@ -140,25 +164,28 @@ class _Occupied:
         for gpu in connection.execute(
             select(Incident.gpu).where(Incident.host_id == host_id, Incident.cleared_at.is_(None))
         ).scalars():
-            self._taken.add(ALL_GPUS if gpu is None else self._same(gpu))
+            self._aside.add(ALL_GPUS if gpu is None else self._same(gpu))
 
-    def free_for(self, job: Any) -> bool:
-        """Whether nothing on this host stands in the job's way."""
+    def obstacle(self, job: Any) -> str | None:
+        """What stands in the job's way on this host, one sentence; None: it may start."""
         if job.uses_cpu and self._cpu:
-            return False
+            return "Waits for another measurement on the CPU to end."
         if job.uses_gpus not in self._verdicts:  # a long queue names few different GPUs
-            self._verdicts[job.uses_gpus] = self._are_free(json.loads(job.uses_gpus))
-        if not self._verdicts[job.uses_gpus]:
-            return False
-        return job.evaluation_id is None or self._has_its_turn(job)
+            self._verdicts[job.uses_gpus] = self._gpu_obstacle(json.loads(job.uses_gpus))
+        found = self._verdicts[job.uses_gpus]
+        if found is None and job.evaluation_id is not None and not self._has_its_turn(job):
+            return "Waits for its turn in the evaluation."
+        return found
 
-    def _are_free(self, names: list[str]) -> bool:
+    def _gpu_obstacle(self, names: list[str]) -> str | None:
         wanted = {self._same(name) for name in names}
-        if not wanted:
-            return True
-        if wanted & self._elsewhere or ALL_GPUS in self._taken:
-            return False
-        return not self._taken if ALL_GPUS in wanted else not wanted & self._taken
+        if wanted & self._elsewhere:
+            return "Waits for the host that has its GPU."
+        if _overlap(wanted, self._aside):
+            return "A GPU that it needs is set aside after an incident: clear it on Hardware."
+        if _overlap(wanted, self._taken):
+            return "Waits for a GPU that another job or program uses."
+        return None
 
     def _has_its_turn(self, job: Any) -> bool:
         name = job.evaluation_id
@@ -191,3 +218,10 @@ def _known_gpus(connection: Connection, host_id: str | None) -> tuple[dict[str, 
             elif gpu.get("index") is not None:
                 uuids[str(gpu["index"])] = str(uuid)
     return uuids, others - set(uuids.values())
+
+
+def _overlap(wanted: set[str], others: set[str]) -> bool:
+    """Whether two sets of GPUs meet; ``ALL_GPUS`` in either meets any GPU of the other."""
+    if not wanted or not others:
+        return False
+    return ALL_GPUS in wanted or ALL_GPUS in others or bool(wanted & others)

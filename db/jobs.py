@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, func, insert, select, update
 
-from db.claims import claim, resources
+from db.claims import claim, resources, waiting_for
 from db.engine import reading, writing
 from db.job_rows import job_columns, job_dict
 from db.leases import alive_workers, heartbeat, reap
@@ -32,6 +32,7 @@ __all__ = [
     "reap",
     "request_cancel",
     "started",
+    "waiting_for",
 ]
 
 ENDED = ("succeeded", "failed", "cancelled", "timed_out", "lost")

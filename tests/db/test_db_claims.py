@@ -146,9 +146,43 @@ def test_an_incident_sets_its_gpu_aside_until_it_is_cleared(workers):
 def test_an_incident_of_the_whole_host_sets_all_its_gpus_aside(workers):
     hosts.add_incident(workers, host="h1", kind="reboot", text="It went down.")
     jobs.enqueue(workers, gpu_spec(0))
+    jobs.enqueue(workers, {"kind": "serving", "arm": {}})
     cpu = jobs.enqueue(workers, CPU)
     assert claim(workers, "a") == cpu
     assert claim(workers, "b") is None
+
+
+def test_a_job_that_waits_says_why(engine):
+    hosts.remember(engine, {"hostname": "h1", "gpus": GPUS})
+    first = jobs.enqueue(engine, gpu_spec(0))
+    assert jobs.waiting_for(engine, first) is None  # no worker: the page says so itself
+    jobs.heartbeat(engine, "a", pid=1, host="h1")
+    assert jobs.waiting_for(engine, first) is None
+    cases = {
+        jobs.enqueue(engine, gpu_spec("GPU-0000")): "a GPU that another job",
+        jobs.enqueue(engine, gpu_spec(1)): "set aside after an incident",
+        jobs.enqueue(engine, gpu_spec(2), evaluation={"id": "e", "arm": "x"}, order=1): "its turn",
+        jobs.enqueue(engine, gpu_spec(3), evaluation={"id": "e", "arm": "x"}, order=0): None,
+    }
+    hosts.add_incident(engine, host="h1", gpu=1, kind="survivor", text="It hung.")
+    assert claim(engine, "a") == first
+    for job, words in cases.items():
+        said = jobs.waiting_for(engine, job)
+        assert said is None if words is None else words in str(said)
+    assert jobs.waiting_for(engine, first) is None  # it runs
+
+
+def test_a_cpu_job_that_waits_says_why_until_a_host_is_free(workers):
+    jobs.enqueue(workers, CPU)
+    second = jobs.enqueue(workers, CPU)
+    assert claim(workers, "a") is not None
+    assert jobs.waiting_for(workers, second) is None  # host h2 could take it
+    jobs.enqueue(workers, CPU)
+    assert claim(workers, "z") == second
+    third = jobs.list_jobs(workers, states=["queued"])[0]["id"]
+    assert "on the CPU" in str(jobs.waiting_for(workers, third))
+    elsewhere = jobs.enqueue(workers, gpu_spec("GPU-far-away"))
+    assert jobs.waiting_for(workers, elsewhere) is None
 
 
 def test_jobs_of_an_evaluation_run_in_their_order_one_by_one(workers):
