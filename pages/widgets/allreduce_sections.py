@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from models import allreduce_words
-from models.allreduce import Fit, Interval, size_words
+from models.allreduce import ALPHA_MAX_BYTES, Fit, Interval, size_words
 from models.published_checks import checks
 from models.reference import NO_REFERENCE, Reference, band_at, ratio_to
 from models.result import Result
@@ -69,7 +69,7 @@ def headline(item: Explained) -> None:
     fit = item.fit
     columns = st.columns(4)
     columns[0].metric("Fixed cost (alpha)", f"{fit.alpha_us:.2f} us", help=_HELP["alpha"])
-    columns[0].caption(_range(fit.alpha_interval, "us") or _floor(fit))
+    columns[0].caption(_alpha_words(item, fit))
     beta = f"{fit.beta_gbps:.3g} GB/s" if fit.beta_gbps else "not visible"
     columns[1].metric("Bandwidth (beta)", beta, help=_HELP["beta"])
     columns[1].caption(_range(fit.beta_interval, "GB/s"))
@@ -108,8 +108,13 @@ def _range(interval: Interval | None, unit: str) -> str:
     return f"95 %: {interval[0]:.3g} to {interval[1]:.3g} {unit}"
 
 
-def _floor(fit: Fit) -> str:
-    return f"median up to 8 KB: {fit.floor_us:.2f} us" if fit.floor_us else ""
+def _alpha_words(item: Explained, fit: Fit) -> str:
+    """How well the fixed cost is known."""
+    smallest = item.curve.message_bytes[0]
+    if smallest > ALPHA_MAX_BYTES:
+        return f"the line's start only: no message below {size_words(smallest)} was measured"
+    floor = f"median up to 8 KB: {fit.floor_us:.2f} us" if fit.floor_us else ""
+    return " · ".join(part for part in (_range(fit.alpha_interval, "us"), floor) if part)
 
 
 def costs(frame: pd.DataFrame, step: Step, curves: Sequence[str]) -> None:

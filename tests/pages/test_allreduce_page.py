@@ -247,6 +247,11 @@ def test_a_run_with_few_sizes_has_no_line(database):
     assert "at least 4 message sizes" in texts(opened())
 
 
+def test_a_fixed_cost_without_small_messages_is_named_as_such(database):
+    runs.store(database, run(sizes=SIZES[11:], modes=("graph",)))
+    assert "no message below 1 MB was measured" in texts(opened())
+
+
 def test_nothing_chosen_is_no_error(database):
     at = opened()
     at.multiselect(key="allreduce-runs").set_value([]).run()
