@@ -9,7 +9,10 @@ from typing import Any
 
 from models.errors import InvalidSpec
 from runners.allreduce_plan import unit_seconds, units
+from runners.decode_plan import decode_jobs, decode_seconds
 from runners.spec import AllReduceSpec, DecodeSpec, P2PSpec, ServingSpec, Spec, parse_spec
+
+__all__ = ["allreduce_jobs", "decode_jobs", "expected_seconds", "interleaved"]
 
 _CPU_START_S = 4.0
 _GPU_START_S = 15.0
@@ -28,7 +31,7 @@ def expected_seconds(spec: Spec | dict[str, Any]) -> float:
         start_s = _CPU_START_S if known.device == "cpu" else _GPU_START_S
         return start_s + _PROBE_S + sum(unit_seconds(known, unit) for unit in units(known))
     if isinstance(known, DecodeSpec):
-        return _decode_seconds(known)
+        return decode_seconds(known)
     if isinstance(known, P2PSpec):
         members = known.ranks or 2 if known.device == "cpu" else len(known.gpus)
         pairs = members * (members - 1) // 2
@@ -36,13 +39,6 @@ def expected_seconds(spec: Spec | dict[str, Any]) -> float:
     if isinstance(known, ServingSpec):
         return _serving_seconds(known)
     return 3.0  # topology: a few questions to the driver
-
-
-def _decode_seconds(spec: DecodeSpec) -> float:
-    points = len(spec.batches) * len(spec.kv_lens) * len(spec.clocks)
-    step_s = 0.2 if spec.device == "cpu" else 0.02
-    start_s = _CPU_START_S if spec.device == "cpu" else _GPU_START_S + 30.0
-    return start_s + _PROBE_S + points * spec.rounds * (1.0 + spec.steps_per_round * step_s)
 
 
 def _serving_seconds(spec: ServingSpec) -> float:
