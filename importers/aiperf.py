@@ -141,7 +141,7 @@ def finish(draft: Draft) -> None:
     failed = draft.value("failed")
     if failed:
         draft.suspect("failed_requests", f"{failed:.0f} requests failed.")
-    missing(draft)
+    missing(draft, is_engines_tool=False)
 
 
 def _load(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -205,7 +205,7 @@ def _aggregate(record: Mapping[str, Any]) -> Draft:
         f"Each number is the mean over {runs} runs: a p99 is the mean of {runs} p99 values, and "
         "its range is the interval between runs.",
     )
-    missing(draft)
+    missing(draft, is_engines_tool=False)
     return draft
 
 

@@ -142,7 +142,7 @@ def judge(draft: Draft, errored: int | None, incomplete: int | None) -> None:
         draft.warn(
             "few_requests", f"With {completed:.0f} requests the p99 is the largest value seen."
         )
-    missing(draft)
+    missing(draft, is_engines_tool=False)
 
 
 def _samples(item: Mapping[str, Any], draft: Draft) -> None:

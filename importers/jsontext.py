@@ -1,6 +1,7 @@
 """JSON as benchmark tools write it: one object, a list, or several objects one after the other."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from importers.text import refusal
 MAX_DEPTH = 40  # GuideLLM nests twelve deep
 
 _SPACE = " \t\n\r,"
+_START = re.compile(r"\s*(?:\{|\[\s*[\[{])")
 
 
 @dataclass
@@ -22,8 +24,8 @@ class Documents:
 
 
 def looks_like(text: str) -> bool:
-    """Whether the text begins as JSON does."""
-    return text.lstrip()[:1] in ("{", "[")
+    """Whether the text begins as a JSON object or a list of such; "[0]" is a tag of mpirun."""
+    return _START.match(text) is not None
 
 
 def documents(text: str) -> Documents:

@@ -1,5 +1,6 @@
 """The latency words that serving tools share: key names to metrics, lists to samples."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -122,16 +123,15 @@ def per_request(record: Mapping[str, Any], draft: Draft) -> None:
     per_token: list[float] = []
     for index, ttft in enumerate(ttfts):
         start = number(ttft)
-        gaps = [number(gap) for gap in itls[index]] if isinstance(itls[index], list) else [None]
-        known_gaps = [gap for gap in gaps if gap is not None]
+        gaps = _floats(itls[index])
         broken = index < len(errors) and bool(errors[index])
-        if start is None or start <= 0 or broken or len(known_gaps) != len(gaps):
+        if start is None or start <= 0 or broken or gaps is None:
             continue
         end = number(latencies[index]) if index < len(latencies) else None
-        end = start + sum(known_gaps) if end is None else end
+        end = start + sum(gaps) if end is None else end
         tokens = number(lens[index]) if index < len(lens) else None
         first.append(start * 1e3)
-        between.extend(gap * 1e3 for gap in known_gaps)
+        between.extend([gap * 1e3 for gap in gaps])
         whole.append(end * 1e3)
         if tokens is not None and tokens > 1:  # one token has no time per further token
             per_token.append((end - start) / (tokens - 1) * 1e3)
@@ -148,6 +148,16 @@ def _queue(draft: Draft, queues: list[Any], failed: float | None) -> None:
             [value * 1e3 for value in values if value is not None],
             {"phase": "client"},
         )
+
+
+def _floats(value: Any) -> list[float] | None:
+    """A list of finite numbers, perhaps empty; one look at types and sum, as lists are long."""
+    if not isinstance(value, list) or not set(map(type, value)) <= {float, int}:
+        return None
+    try:
+        return value if math.isfinite(sum(value)) else None
+    except OverflowError:
+        return None
 
 
 def _list(record: Mapping[str, Any], key: str) -> list[Any]:

@@ -62,7 +62,10 @@ def read(text: str, name: str = "") -> list[Result]:
     if not usable:
         code = drafts[0].code if drafts else "no_rows"
         sentence = drafts[0].reasons[0] if drafts else REASONS["no_rows"]
-        raise refusal(code, sentence, "Paste the whole output, from the command to the last line.")
+        step = "Paste the whole output, from the command to the last line."
+        if code in ("single_gpu", "two_single_runs"):
+            step = "Run the test over two or more GPUs."
+        raise refusal(code, sentence, step)
     return [draft.result() for draft in drafts]
 
 

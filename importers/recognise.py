@@ -111,7 +111,7 @@ def read(data: bytes, name: str = "") -> Bundle:
     """
     text = decode(data)
     try:
-        bundle = _read_json(text, data) if jsontext.looks_like(text) else _read_text(text, name)
+        bundle = _read_json(text) if jsontext.looks_like(text) else _read_text(text, name)
     except UnreadableFile:
         raise
     except LinkworthError as error:
@@ -147,15 +147,9 @@ def _unknown() -> UnreadableFile:
     )
 
 
-def _read_json(text: str, data: bytes) -> Bundle:
-    try:
-        found = jsontext.documents(text)
-    except UnreadableFile as error:
-        # "[0]" of an mpirun tag begins as JSON does
-        if error.detail == "malformed" and any(form.looks_like(text) for form in TEXT_FORMATS):
-            return _read_text(text, "")
-        raise
-    bundle = _bundle(found.values, text, data)
+def _read_json(text: str) -> Bundle:
+    found = jsontext.documents(text)
+    bundle = _bundle(found.values, text)
     if found.truncated:
         bundle.warnings.append(
             Notice(code="truncated", text="The file is cut: its last record was left out.")
@@ -174,7 +168,7 @@ def _read_json(text: str, data: bytes) -> Bundle:
     return bundle
 
 
-def _bundle(values: Sequence[Any], text: str, data: bytes) -> Bundle:
+def _bundle(values: Sequence[Any], text: str) -> Bundle:
     first = values[0]
     if len(values) == 1:
         if own.looks_like(first):

@@ -60,7 +60,7 @@ def decode(data: bytes) -> str:
     check_size(len(data))
     if not data.strip(b" \t\r\n\0"):
         raise refusal("empty", "This file is empty.", "Check that the benchmark wrote its result.")
-    text = _plain(_characters(data))
+    text = _plain(_characters(data.rstrip(b"\0") if data.endswith(b"\n\0") else data))
     if not text.strip():
         raise refusal("empty", "This file holds no text.", "Check that the benchmark wrote it.")
     if _WEB_PAGE.match(text):

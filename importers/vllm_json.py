@@ -215,10 +215,15 @@ def _judge(record: Mapping[str, Any], draft: Draft, completed: int) -> None:
     missing(draft)
 
 
-def missing(draft: Draft) -> None:
-    """Say what a serving file does not tell and a comparison needs."""
-    if draft.version is None:
-        draft.warn("no_version", "The file does not say which version of the engine served it.")
+def missing(draft: Draft, *, is_engines_tool: bool = True) -> None:
+    """Say what a serving file does not tell and a comparison needs.
+
+    Args:
+        draft: The record; its version is that of the tool.
+        is_engines_tool: Whether the tool comes with the engine, so that its version is the engine's.
+    """
+    if draft.version is None or not is_engines_tool:
+        draft.warn("no_version", "The file does not say which version of which engine answered.")
     if not isinstance(draft.spec.get("arm"), dict) or not draft.spec["arm"].get("tp"):
         draft.warn("no_tp", "The file does not say over how many GPUs the model was split (TP).")
     if not draft.host.get("gpus"):
