@@ -28,6 +28,18 @@ class StoredRound:
     reasons: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """Whether rounds may be used, and why not."""
+
+    validity: Validity
+    reasons: list[str]
+
+    def doubted(self, reason: str) -> "Verdict":
+        """The same with one more reason for doubt."""
+        return Verdict(worst([self.validity, "suspect"]), [*self.reasons, reason])
+
+
 def merge_key(result: Result, spec: Mapping[str, Any]) -> str | None:
     """Evaluation, arm and workload as one short text; None where the run stands alone."""
     if result.evaluation is None:

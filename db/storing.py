@@ -1,33 +1,21 @@
 """Writing results: prepared first, then stored in one transaction, whole or not at all."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Engine, insert, or_, select, update
+from sqlalchemy import Connection, Engine, or_, select
 
 from db import files, hosts
 from db.engine import writing
-from db.headline import headline
-from db.loading import load_in
-from db.merging import (
-    StoredRound,
-    changed_conditions,
-    merge_key,
-    number_rounds,
-    united_artifacts,
-    united_reasons,
-    united_warnings,
-    worst,
-)
+from db.merging import StoredRound, Verdict, changed_conditions, merge_key, number_rounds
 from db.preparing import Prepared, prepare
-from db.schema import Measurement, Round, Run, Samples, Telemetry
-from db.statements import changed, lock
+from db.run_rows import add_rounds, add_rows, new_run, rounds_of, unite
+from db.schema import Round, Run
+from db.statements import lock
 from models.errors import DuplicateFile
-from models.result import Notice, Result, utc_now
+from models.result import Result
 
 _STORE_LOCK = 0x73746F7265  # results of one run arrive one by one
-_TOPOLOGY = ("gpus", "links", "nics", "complete", "p2p")
 
 
 def store(
@@ -130,29 +118,33 @@ def _store(
     found = None
     if key is not None:
         found = connection.execute(
-            select(Run.number, Run.id, Run.environment).where(Run.merge_key == key)
+            select(Run.number, Run.id, Run.host_id, Run.environment).where(Run.merge_key == key)
         ).first()
     host = hosts.remember_in(connection, prepared.documents["host"], fresh=job_id is not None)
-    before: list[StoredRound] = []
+    verdict = Verdict(prepared.result.validity, prepared.result.reasons)
     if found is None:
+        before: list[StoredRound] = []
         run_id, part = prepared.result.id, 0
-        number = _new_run(connection, prepared, key, host, seed)
+        number = new_run(connection, prepared, key, host, seed)
     else:
         run_id, number = found.id, found.number
-        before = _rounds(connection, number)
+        before = rounds_of(connection, number)
         part = max(item.part for item in before) + 1
+        if found.host_id != host and None not in (found.host_id, host):
+            verdict = verdict.doubted("It ran on another host than the first.")
     numbers = number_rounds(prepared.result, [item.round for item in before])
-    own_environment = prepared.documents["environment"]
-    differs = found is not None and found.environment != own_environment
-    _add_rounds(
-        connection, prepared, number, part, numbers, job_id, own_environment if differs else None
-    )
-    _add_rows(connection, prepared, number, part, numbers)
+    environment = prepared.documents["environment"]
+    differs = found is not None and found.environment != environment
+    add_rounds(
+        connection, prepared, number, part, numbers, verdict, job_id,
+        environment if differs else None,
+    )  # fmt: skip
+    add_rows(connection, prepared, number, part, numbers)
     if file is not None:
         files.link(connection, file, number, part)
     if found is not None:
-        notices = changed_conditions(found.environment, own_environment, numbers.values())
-        _unite(connection, prepared.result, number, notices)
+        notices = changed_conditions(found.environment, environment, numbers.values())
+        unite(connection, prepared.result, number, notices)
     return run_id
 
 
@@ -169,155 +161,3 @@ def _refuse_again(connection: Connection, result: Result) -> None:
             "Open the run that it belongs to, or delete that run first.",
             detail=first,
         )
-
-
-def _new_run(
-    connection: Connection,
-    prepared: Prepared,
-    key: str | None,
-    host: str | None,
-    seed: str | None,
-) -> int:
-    result, documents = prepared.result, prepared.documents
-    topology = {name: documents[name] for name in _TOPOLOGY if documents[name] is not None}
-    evaluation = result.evaluation
-    inserted = connection.execute(
-        insert(Run)
-        .values(
-            id=result.id,
-            kind=result.kind,
-            origin=result.origin,
-            validity=result.validity,
-            title=result.title,
-            study=result.study,
-            evaluation_id=evaluation.id if evaluation else None,
-            arm=evaluation.arm if evaluation else None,
-            arm_order=evaluation.order if evaluation else None,
-            start=evaluation.start if evaluation else None,
-            merge_key=key,
-            tool=result.tool.name,
-            tool_version=result.tool.version,
-            host_id=host,
-            host_label=hosts.label(documents["host"]),
-            started_at=result.started_at,
-            finished_at=result.finished_at,
-            created_at=utc_now(),
-            headline=headline(result),
-            seed=seed,
-            topology=topology or None,
-            **{
-                name: documents[name]
-                for name in (
-                    "reasons", "warnings", "artifacts", "said", "spec", "host", "environment",
-                )
-            },
-        )
-        .returning(Run.number)
-    )  # fmt: skip
-    return int(inserted.scalar_one())
-
-
-def _add_rounds(
-    connection: Connection,
-    prepared: Prepared,
-    number: int,
-    part: int,
-    numbers: dict[int | None, int | None],
-    job_id: str | None,
-    environment: dict[str, Any] | None,
-) -> None:
-    result, documents = prepared.result, prepared.documents
-    own: list[int | None] = [source for source in numbers if source is not None] or [None]
-    seed = documents["spec"].get("seed")
-    connection.execute(
-        insert(Round),
-        [
-            {
-                "run_number": number,
-                "round": numbers[source],
-                "source_round": source,
-                "part": part,
-                "result_id": result.id,
-                "job_id": job_id,
-                "validity": result.validity,
-                "reasons": documents["reasons"],
-                "seed": seed if isinstance(seed, int) else None,
-                "started_at": result.started_at,
-                "finished_at": result.finished_at,
-                "boot_id": documents["host"].get("boot_id"),
-                "environment": environment,
-            }
-            for source in own
-        ],
-    )
-
-
-def _add_rows(
-    connection: Connection,
-    prepared: Prepared,
-    number: int,
-    part: int,
-    numbers: dict[int | None, int | None],
-) -> None:
-    for table, rows in ((Measurement, prepared.measurements), (Samples, prepared.samples)):
-        if rows:
-            placed = {"run_number": number, "part": part}
-            connection.execute(
-                insert(table), [{**row, **placed, "round": numbers[row["round"]]} for row in rows]
-            )
-    if prepared.telemetry is not None:
-        connection.execute(
-            insert(Telemetry).values(
-                run_number=number, part=part, count=prepared.n_telemetry, data=prepared.telemetry
-            )
-        )
-
-
-def _unite(connection: Connection, added: Result, number: int, notices: list[Notice]) -> None:
-    """Bring the run's own row up to date after another result joined it."""
-    run = load_in(connection, number, with_samples=False)
-    rounds = _rounds(connection, number)
-    united = run.model_copy(
-        update={
-            "validity": worst(item.validity for item in rounds),
-            "reasons": united_reasons(rounds),
-            "warnings": united_warnings(run.warnings, [*added.warnings, *notices]),
-            "artifacts": united_artifacts(run.artifacts, added.artifacts),
-            "said": {**added.said, **run.said},
-            "started_at": _least(run.started_at, added.started_at),
-            "finished_at": _most(run.finished_at, added.finished_at),
-        }
-    )
-    documents = united.model_dump(mode="json", include={"warnings", "artifacts"})
-    changed(
-        connection,
-        update(Run)
-        .where(Run.number == number)
-        .values(
-            validity=united.validity,
-            reasons=united.reasons,
-            warnings=documents["warnings"],
-            artifacts=documents["artifacts"],
-            said=united.said,
-            started_at=united.started_at,
-            finished_at=united.finished_at,
-            headline=headline(united),
-        ),
-    )
-
-
-def _rounds(connection: Connection, number: int) -> list[StoredRound]:
-    rows = connection.execute(
-        select(Round.round, Round.part, Round.validity, Round.reasons)
-        .where(Round.run_number == number)
-        .order_by(Round.number)
-    )
-    return [StoredRound(row.round, row.part, row.validity, tuple(row.reasons)) for row in rows]
-
-
-def _least(first: datetime | None, second: datetime | None) -> datetime | None:
-    return min((time for time in (first, second) if time is not None), default=None)
-
-
-def _most(first: datetime | None, second: datetime | None) -> datetime | None:
-    return max((time for time in (first, second) if time is not None), default=None)

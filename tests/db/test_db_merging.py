@@ -1,5 +1,7 @@
 """Results of one evaluation, arm and workload are rounds of one run."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from db import jobs, runs
@@ -176,6 +178,27 @@ def test_other_conditions_are_told_and_kept(engine, make_result):
     assert [notice.code for notice in run.warnings] == ["conditions_changed"]
     assert run.warnings[0].text == ("Round 1 ran under other conditions than the first: python.")
     assert runs.rounds(engine, run_id)["environment"].tolist() == [None, other]
+
+
+def test_a_round_of_another_host_is_doubted(engine, make_result):
+    run_id = runs.store(engine, make_result(evaluation="e1"))
+    runs.store(engine, make_result(evaluation="e1", host={}))  # failed before it looked
+    assert runs.load(engine, run_id).validity == "valid"
+    runs.store(engine, make_result(evaluation="e1", host={"hostname": "another"}))
+    run = runs.load(engine, run_id)
+    assert run.validity == "suspect"
+    assert run.reasons == ["Round 2: It ran on another host than the first."]
+
+
+def test_results_that_arrive_at_once_become_one_run(url, open_engine, make_result):
+    engines = [open_engine(url) for _ in range(4)]
+    results = [make_result(evaluation="e1", value=float(n)) for n in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        ids = set(pool.map(runs.store, engines, results))
+    assert len(ids) == 1
+    found = values(engines[0], ids.pop())
+    assert list(found) == [0, 1, 2, 3]
+    assert sorted(found.values()) == [0.0, 1.0, 2.0, 3.0]
 
 
 def test_a_repeated_store_of_a_merged_result_changes_nothing(engine, make_result):
