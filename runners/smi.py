@@ -3,7 +3,8 @@
 import re
 import shutil
 import subprocess
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any, Self
 
 from models.errors import RunnerUnavailable
@@ -32,10 +33,12 @@ _STATE = (
     "temperature.gpu",
     "utilization.gpu",
     "memory.used",
-    "clocks_throttle_reasons.active",
+    "clocks_event_reasons.active",
     "pcie.link.gen.current",
     "pcie.link.width.current",
 )
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_OLD_NAMES = {"clocks_event_reasons.active": "clocks_throttle_reasons.active"}  # before 535
 _TIME_LIMIT_S = 30.0  # waking a sleeping driver can take seconds
 
 
@@ -59,6 +62,7 @@ class SmiNvml:
             )
         self._program = found
         self._gpus = [self._facts(row) for row in self._query(_FACTS)]
+        self._has_old_names = False
 
     def __enter__(self) -> Self:
         return self
@@ -75,7 +79,13 @@ class SmiNvml:
 
     def sample(self, uuids: Collection[str] | None = None) -> list[dict[str, Any]]:
         """The state of the named GPUs (all by default) at this moment, one dict a GPU."""
-        rows = self._query(_STATE)
+        if not self._has_old_names:
+            try:
+                rows = self._query(_STATE)
+            except RunnerUnavailable:
+                self._has_old_names = True
+        if self._has_old_names:
+            rows = self._query(_STATE, _OLD_NAMES)
         return [self._state(row) for row in rows if uuids is None or row["uuid"] in uuids]
 
     def links(self) -> dict[str, Any]:
@@ -83,12 +93,11 @@ class SmiNvml:
         uuids = [gpu.uuid for gpu in self._gpus]
         return {"gpus": uuids, "pairs": [], "nvlinks": [], "complete": False}
 
-    def _query(self, fields: tuple[str, ...]) -> list[dict[str, str | None]]:
-        command = [
-            self._program,
-            f"--query-gpu={','.join(fields)}",
-            "--format=csv,noheader,nounits",
-        ]
+    def _query(
+        self, fields: tuple[str, ...], called: Mapping[str, str] = _NOTHING
+    ) -> list[dict[str, str | None]]:
+        names = ",".join(called.get(field, field) for field in fields)
+        command = [self._program, f"--query-gpu={names}", "--format=csv,noheader,nounits"]
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=False
@@ -129,7 +138,7 @@ class SmiNvml:
 
     @staticmethod
     def _state(row: dict[str, str | None]) -> dict[str, Any]:
-        mask = row["clocks_throttle_reasons.active"]
+        mask = row["clocks_event_reasons.active"]
         return {
             "uuid": row["uuid"],
             "index": _whole(row["index"]),

@@ -286,6 +286,13 @@ def test_without_pynvml_the_program_answers(
     assert links["complete"] is False
 
 
+def test_an_old_program_calls_the_reasons_otherwise(tmp_path: Path) -> None:
+    old = 'case "$1" in *clocks_event_reasons*) echo not a valid field; exit 2;; esac\n' + SMI
+    nvml = SmiNvml(str(a_program(tmp_path, old)))
+    assert nvml.sample()[0]["throttle_reasons"] == ["gpu_idle"]
+    assert nvml.sample(["GPU-1111"])[0]["sm_clock_mhz"] == 1755
+
+
 def test_both_sources_have_the_same_fields(library: FakeLibrary, tmp_path: Path) -> None:
     program = a_program(tmp_path, SMI)
     sources: list[Nvml] = [LibraryNvml(library), SmiNvml(str(program))]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from db import jobs, runs
 from db.engine import Engine
@@ -101,6 +102,37 @@ def test_a_job_says_where_its_unstored_result_lies(
     assert str(problem).split(".")[0] in job["reason"]
     assert f"It lies at {path}" in job["reason"]
     assert path.exists()
+
+
+def test_a_full_disk_costs_no_result(context: Context, locker: sqlite3.Connection) -> None:
+    """A limit on pages stands for the disk: the result does not fit, the job's end does."""
+    pages = locker.execute("PRAGMA page_count").fetchone()[0]
+
+    def limit(connection: Any, _record: Any) -> None:
+        connection.execute(f"PRAGMA max_page_count={pages + 8}")
+
+    context.engine.dispose()  # the limit holds for a connection, so all must be new
+    event.listen(context.engine, "connect", limit)
+    impatient = replace(context, timing=replace(FAST, store_patience_s=0.0))
+    job_id = jobs.enqueue(context.engine, spec("succeed", rounds=400))
+    context.heartbeat()
+    job = jobs.claim(context.engine, context.worker_id)
+    assert job is not None
+    kept = carry_out(impatient, job)
+    path = context.folder(job_id).result
+    assert path.exists()
+    assert runs.count(context.engine) == 0
+    event.remove(context.engine, "connect", limit)
+    context.engine.dispose()
+    if kept:
+        assert (
+            f"disk of the database is full, so nothing was saved. It lies at {path}"
+            in (jobs.job(context.engine, job_id)["reason"])
+        )
+    else:  # not even the job's end fitted: it stays open, and the next look saves all
+        with working(context):
+            until(lambda: runs.count(context.engine) == 1, "the rescue")
+        assert jobs.job(context.engine, job_id)["state"] == "succeeded"
 
 
 def test_a_job_deleted_in_mid_run_does_not_trouble_the_worker(
