@@ -5,7 +5,8 @@ import select
 import time
 
 from db import hosts, jobs
-from models.errors import DatabaseUnavailable, LinkworthError
+from db.migrations import version
+from models.errors import DatabaseTooNew, DatabaseUnavailable, LinkworthError
 from worker import descendants
 from worker.carry_out import carry_out
 from worker.context import Context
@@ -31,11 +32,17 @@ class Worker:
         self._is_known = False
 
     def run(self) -> None:
-        """Work until asked to stop, or idle for too long."""
+        """Work until asked to stop, or idle for too long.
+
+        Raises:
+            DatabaseTooNew: A newer version of the code has migrated the database meanwhile.
+        """
         idle_since = time.monotonic()
         while not self._context.stop.is_set:
             try:
                 has_worked = self._step()
+            except DatabaseTooNew:
+                raise
             except DatabaseUnavailable as error:
                 self._complain(error)
                 has_worked = False
@@ -65,6 +72,7 @@ class Worker:
             context.heartbeat()
             self._next_heartbeat = now + context.timing.stale_s / 5
         if now >= self._next_recovery:
+            version(context.engine)
             recover(context)
             self._next_recovery = now + context.timing.stale_s / 3
         self._complaint = ""

@@ -57,6 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     log.info("worker %s on host %s", context.worker_id, context.host_id)
     try:
         Worker(context, exit_when_idle_s=arguments.exit_when_idle).run()
+    except DatabaseTooNew:
+        log.info("a newer Linkworth has taken over: starting anew with its code")
+        _start_anew(arguments.lock, sys.argv[1:] if argv is None else argv)
     finally:
         context.engine.dispose()
     return 0
@@ -98,6 +101,14 @@ def make_context(config: Settings, name: str, engine: Engine, stop: StopSign) ->
         stop=stop,
         adopts_orphans=descendants.adopt_orphans(),
     )
+
+
+def _start_anew(lock: int | None, arguments: Sequence[str]) -> None:
+    """Become the worker that the files on disk hold now: same process, same lock."""
+    if lock is not None:
+        os.set_inheritable(lock, True)
+    command = [sys.executable, "-m", "worker", *arguments]
+    os.execv(sys.executable, command)  # noqa: S606 - no shell, our own program
 
 
 def _stopper(stop: StopSign) -> "signal._HANDLER":

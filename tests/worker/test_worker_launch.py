@@ -130,6 +130,17 @@ def test_the_program_leaves_when_idle(data_dir: Path) -> None:
     assert "nothing to do: leaving" in done.stderr
 
 
+def test_a_worker_makes_room_for_newer_code(engine: Engine, data_dir: Path) -> None:
+    assert ask(data_dir) is not None
+    until(lambda: alive(engine), "a sign of life")
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    # the code on disk is as old as it was, so the new start refuses
+    assert launch._started[0].wait(DEADLINE_S) == 1
+    log = (data_dir / launch.LOG_NAME).read_text()
+    assert log.index("starting anew") < log.index("written by a newer version")
+
+
 def test_a_database_of_a_newer_version_is_refused(
     engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
