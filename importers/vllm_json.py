@@ -220,7 +220,7 @@ def missing(draft: Draft, *, is_engines_tool: bool = True) -> None:
 
     Args:
         draft: The record; its version is that of the tool.
-        is_engines_tool: Whether the tool comes with the engine, so that its version is the engine's.
+        is_engines_tool: Whether the tool comes with the engine and shares its version.
     """
     if draft.version is None or not is_engines_tool:
         draft.warn("no_version", "The file does not say which version of which engine answered.")
