@@ -25,8 +25,18 @@ class Entry:
 # slug (the URL path) -> entry; the first is served at "/"
 PAGES: dict[str, Entry] = {
     "overview": Entry("Overview", "", "What is here, what was last measured, what comes next?"),
+    "hardware": Entry(
+        "Hardware",
+        "Measure",
+        "Which GPUs, which links, does peer-to-peer really work, where should TP groups go?",
+    ),
     "new-run": Entry("New run", "Measure", "Start a benchmark on this machine."),
     "runs": Entry("Runs", "Measure", "What ran, is it valid, and where is the raw data?"),
+    "allreduce": Entry(
+        "AllReduce",
+        "Explain",
+        "Is the message latency-bound, and what does a step pay?",
+    ),
     "method": Entry("Method", "About", "What each number means and how it is obtained."),
     "settings": Entry("Settings", "About", "Every setting and where its value came from."),
 }
