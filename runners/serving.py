@@ -8,6 +8,7 @@ The tool's own result files are kept beside the result, in the folder ``R.files`
 import argparse
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -65,12 +66,8 @@ def client_python(spec: ServingSpec) -> str | None:
 def measure(spec: ServingSpec, setting: Setting, draft: Draft, events: Events) -> None:
     """All rounds of a spec on servers that are ready; the draft grows."""
     servers = setting.servers
-    dummy = spec.load_format == "dummy"
     if spec.output_check:
-        events.stage("check", message="outputs before the load")
-        with servers.explained():
-            found = check_outputs(servers.base_urls[0], servers.model, dummy=dummy)
-        draft.outputs(found, "before")
+        check(spec, servers, draft, events, "before")
     if setting.python is None:
         draft.warn(
             "own_client",
@@ -84,15 +81,21 @@ def measure(spec: ServingSpec, setting: Setting, draft: Draft, events: Events) -
         number = spec.round + place
         one_round(spec, number, setting, draft, events, (place * len(spec.workloads), steps))
     if spec.output_check:
-        events.stage("check", message="outputs after the load")
+        check(spec, servers, draft, events, "after")
+
+
+def check(spec: ServingSpec, servers: Fleet, draft: Draft, events: Events, phase: str) -> None:
+    """The fixed prompts, before or after the load; every replica must answer them rightly."""
+    events.stage("check", message=f"outputs {phase} the load")
+    for place, url in enumerate(servers.base_urls):
         with servers.explained():
-            found = check_outputs(servers.base_urls[0], servers.model, dummy=dummy)
-        draft.outputs(found, "after")
+            found = check_outputs(url, servers.model, dummy=spec.load_format == "dummy")
+        draft.outputs(found, phase, keep=place == 0)
 
 
 def warm_up(spec: ServingSpec, setting: Setting, events: Events) -> None:
     """One discarded round: the heaviest workload, twice as many requests as it has slots."""
-    loads = [load for load in spec.workloads if load.scenario != "abnormal"]
+    loads = benchmarks(spec)
     if not loads:
         return
     heavy = max(loads, key=lambda load: load.concurrency or load.num_prompts)
@@ -121,33 +124,57 @@ def one_round(
 ) -> None:
     """Every workload once; `progress` says how many of how many steps lie behind."""
     done, steps = progress
-    loads = [load for load in spec.workloads if load.scenario != "abnormal"]
+    loads = benchmarks(spec)
     size = max(1, CLIENTS_AT_ONCE // len(setting.servers.base_urls))
     for group in (loads[i : i + size] for i in range(0, len(loads), size)):
         with ExitStack() as stack:
-            teams = []
+            teams: list[Team] = []
             if setting.python is not None:
                 events.stage(f"round {number}", done / steps, "loading the clients")
-                teams = [
-                    stack.enter_context(
-                        Team(load, spec.seed + number, setting, f"r{number}-{done + place}")
-                    )
-                    for place, load in enumerate(group)
-                ]
-                for team in teams:
-                    team.prepare()
+                teams = load_teams(stack, group, spec.seed + number, setting, f"r{number}-{done}")
             for place, load in enumerate(group):
-                tell = _teller(events, number, load, (done, steps))
+                tell = teller(events, number, load, (done, steps))
                 if teams:
                     outcome = teams[place].work(number, tell)
                 else:
                     outcome = work_natively(load, spec.seed + number, setting, number, tell)
                 take(draft, outcome, setting.servers, events)
                 done += 1
+    wrong_questions(spec, number, setting.servers, draft, events, (done, steps))
+
+
+def benchmarks(spec: ServingSpec) -> list[Workload]:
+    """The workloads that a benchmark client carries out."""
+    return [load for load in spec.workloads if load.scenario != "abnormal"]
+
+
+def load_teams(
+    stack: ExitStack, loads: Sequence[Workload], seed: int, setting: Setting, tag: str
+) -> list[Team]:
+    """The clients of several workloads, loaded at the same time, each before its first request."""
+    teams = [
+        stack.enter_context(Team(load, seed, setting, f"{tag}-{place}"))
+        for place, load in enumerate(loads)
+    ]
+    for team in teams:
+        team.prepare()
+    return teams
+
+
+def wrong_questions(
+    spec: ServingSpec,
+    number: int,
+    servers: Fleet,
+    draft: Draft,
+    events: Events,
+    progress: tuple[int, int],
+) -> None:
+    """The workloads that ask wrongly on purpose."""
+    done, steps = progress
     for load in spec.workloads:
         if load.scenario == "abnormal":
             events.stage(f"round {number}", done / steps, "wrong questions on purpose")
-            _abnormal(draft, load, number, setting.servers)
+            _abnormal(draft, load, number, servers)
             done += 1
 
 
@@ -169,7 +196,9 @@ def take(draft: Draft, outcome: Outcome, servers: Fleet, events: Events) -> None
         events.round(outcome.round, reading.summary)
 
 
-def _teller(events: Events, number: int, load: Workload, place: tuple[int, int]) -> Progress:
+def teller(events: Events, number: int, load: Workload, place: tuple[int, int]) -> Progress:
+    """What tells the live view how far a workload is."""
+
     def tell(count: int, total: int) -> None:
         share = (place[0] + count / max(total, 1)) / place[1]
         events.stage(f"round {number}", share, f"{words_of(load)}: {count} of {total} requests")

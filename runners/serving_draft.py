@@ -54,13 +54,21 @@ class Draft:
             )
 
     def put_round(
-        self, name: str, value: float, definition: str, round_: int, dims: Mapping[str, Scalar]
+        self,
+        name: str,
+        value: float,
+        definition: str,
+        round_: int | None,
+        dims: Mapping[str, Scalar],
+        *,
+        statistic: str = "value",
     ) -> None:
-        """Add a value of one round."""
+        """Add a value of one round, or of all of them together where it is None."""
         known = metric(name)
         self.result.measurements.append(
             Measurement(
                 metric=name,
+                statistic=statistic,
                 unit=known.unit,
                 value=value,
                 round=round_,
@@ -86,9 +94,16 @@ class Draft:
         if self._new(reasons):
             self.result.validity = "invalid"
 
-    def outputs(self, check: OutputCheck, phase: str) -> None:
-        """Take over what the fixed prompts brought, before or after the load."""
-        for number, values in enumerate(check.logprobs, 1):
+    def outputs(self, check: OutputCheck, phase: str, *, keep: bool = True) -> None:
+        """Take over what the fixed prompts brought, before or after the load.
+
+        Args:
+            check: What came back.
+            phase: ``before`` or ``after``.
+            keep: Whether the values are stored, for comparison with other arms.
+        """
+        known = any(row.dims.get("phase") == phase for row in self.result.samples)
+        for number, values in enumerate(check.logprobs if keep and not known else [], 1):
             self.result.samples.append(
                 Samples(
                     metric="output_logprob",

@@ -78,6 +78,10 @@ class Fleet:
                 time.sleep(0.05)
             raise
 
+    def tail(self) -> str:
+        """The last lines of the servers' logs."""
+        return "\n".join(server.tail() for server in self.servers)
+
     def kv_tokens(self) -> int | None:
         """Tokens of context that fit in all caches together."""
         found = []

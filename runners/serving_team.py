@@ -32,16 +32,21 @@ class Setting:
     limit_s: float
 
 
-def share_of(workload: Workload, replicas: int) -> Workload:
-    """What one replica's client does of a workload: its part of the requests and of the slots."""
+def share_of(workload: Workload, replicas: int, part: int) -> Workload | None:
+    """What one replica's client does of a workload: its slots, and requests in proportion.
+
+    Returns:
+        None for a replica that gets no slot, because fewer are asked for than there are replicas.
+    """
     if replicas == 1:
         return workload
     cap = workload.concurrency
+    slots = None if cap is None else cap // replicas + (part < cap % replicas)
+    if slots == 0:
+        return None
+    weight = 1 / replicas if cap is None else (slots or 0) / cap
     return workload.model_copy(
-        update={
-            "num_prompts": max(1, workload.num_prompts // replicas),
-            "concurrency": max(1, cap // replicas) if cap else None,
-        }
+        update={"num_prompts": max(1, round(workload.num_prompts * weight)), "concurrency": slots}
     )
 
 
@@ -59,10 +64,15 @@ class Team:
         self.workload = workload
         self._setting = setting
         self._stack = ExitStack()
-        self._before: dict[int, Counters | None] = {}
-        self._clients = [
-            self._client(part, seed, tag) for part in range(len(setting.servers.base_urls))
-        ]
+        self._before: dict[str, Counters | None] = {}
+        self._urls: list[str] = []
+        self._clients: list[BenchClient] = []
+        urls = setting.servers.base_urls
+        for part, url in enumerate(urls):
+            share = share_of(workload, len(urls), part)
+            if share is not None:
+                self._urls.append(url)
+                self._clients.append(self._client(share, part, url, seed, tag))
 
     def __enter__(self) -> Self:
         for client in self._clients:
@@ -77,14 +87,19 @@ class Team:
         for client in self._clients:
             client.prepare(self._setting.servers.check)
 
-    def work(self, number: int, progress: Progress) -> Outcome:
+    def work(self, number: int, progress: Progress, watch: Watch | None = None) -> Outcome:
         """Let the clients go together and wait for their results.
+
+        Args:
+            number: Of the round.
+            progress: Told of requests done and total.
+            watch: Samples meanwhile; by default that of the setting.
 
         Raises:
             RunTimedOut: They took too long.
             ServerDied: A server ended meanwhile.
         """
-        servers, watch = self._setting.servers, self._setting.watch
+        servers, watch = self._setting.servers, watch or self._setting.watch
         watch.clients |= {client.pid for client in self._clients}
         began = time.time()
         offset = began - time.perf_counter()
@@ -105,10 +120,7 @@ class Team:
         ]
         ended = time.time()
         servers.check()  # a client may end with failures before the server's end is seen
-        phases = [
-            between(self._before.get(part), scrape(url))
-            for part, url in enumerate(servers.base_urls)
-        ]
+        phases = [between(self._before.get(url), scrape(url)) for url in self._urls]
         details = [read_detail(item) for item in data]
         return Outcome(
             workload=self.workload,
@@ -123,14 +135,13 @@ class Team:
             slipped=any(client.slipped for client in self._clients),
         )
 
-    def _client(self, part: int, seed: int, tag: str) -> BenchClient:
+    def _client(self, share: Workload, part: int, url: str, seed: int, tag: str) -> BenchClient:
         servers = self._setting.servers
-        share = share_of(self.workload, len(servers.base_urls))
         path = self._setting.work / f"{tag}-{part}.json"
         command = bench_command(
             share,
             python=self._setting.python or "",
-            base_url=servers.base_urls[part],
+            base_url=url,
             model=servers.model,
             tokenizer=servers.tokenizer,
             seed=seed + part * SEED_STEP,
@@ -138,7 +149,7 @@ class Team:
         )
 
         def at_main() -> None:
-            self._before[part] = scrape(servers.base_urls[part])
+            self._before[url] = scrape(url)
 
         return BenchClient(command, path, share.num_prompts, at_main)
 

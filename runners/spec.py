@@ -154,6 +154,10 @@ class P2PSpec(_Placed):
     engine_under_load: bool = Field(
         default=False, description="a minute of load: a faulty driver can reset the machine"
     )
+    load_s: float = Field(default=60, ge=1, le=24 * 3600, description="how long the load lasts")
+    vllm_python: str | None = Field(
+        default=None, max_length=4096, description="whose own all-reduce the load runs; null: NCCL"
+    )
 
     @model_validator(mode="after")
     def _pair(self) -> Self:
@@ -263,6 +267,15 @@ class SoakSpec(_Served):
     check_every_s: float = Field(default=600, gt=0, le=24 * 3600)
     request_time_limit_s: float = Field(default=300, gt=0, le=3600)
     seed: int = Field(default=1000, ge=0)
+    time_limit_s: float = Field(default=5400, gt=0, le=7 * 24 * 3600)
+
+    @model_validator(mode="after")
+    def _lasts(self) -> Self:
+        if self.time_limit_s <= self.duration_s:
+            raise ValueError("the time limit must be longer than the load, for the start is in it")
+        if self.workload.scenario == "abnormal":
+            raise ValueError("abnormal input is no sustained load")
+        return self
 
 
 Spec = Annotated[
@@ -276,6 +289,7 @@ KINDS = ("allreduce", "decode", "p2p", "topology", "serving", "soak")
 # kind -> the program that carries it out, started as `python -m <module>`
 PROGRAMS: dict[str, str] = {
     "allreduce": "runners.allreduce",
+    "p2p": "runners.p2p",
     "serving": "runners.serving",
     "soak": "runners.soak",
     "decode": "runners.decode",

@@ -14,6 +14,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+import uuid
 from pathlib import Path
 from typing import Self
 
@@ -76,7 +77,7 @@ def model_of(spec: ServingSpec | SoakSpec, work: Path) -> str:
     try:
         if not final.exists():
             final.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copytree(draft, own := final.with_name(f"{name}.{os.getpid()}"))
+            shutil.copytree(draft, own := final.with_name(f"{name}.{uuid.uuid4().hex}"))
             own.rename(final)
         return str(final)
     except OSError:

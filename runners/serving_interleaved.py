@@ -1,0 +1,149 @@
+"""Several arms up at the same time, measured in turn: rounds interleave without a restart.
+
+A start costs a minute or two, so where the arms' memory fits side by side they all stay up and only
+one of them works at a time. That the others were up is said in each result.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from models.errors import LinkworthError
+from models.result import Notice
+from runners.events import Events
+from runners.serving import benchmarks, check, take, teller, warm_up, wrong_questions
+from runners.serving_draft import Draft
+from runners.serving_host import Fleet, fleet
+from runners.serving_team import Setting, Team
+from runners.serving_watch import Watch
+from runners.spec import ServingSpec
+
+TELEMETRY_EVERY = 4  # of two samples a second: a study is kept for good
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One arm of a study.
+
+    Attributes:
+        name: As the results call it.
+        spec: What is started; its workloads are those of a round.
+        part_of: Name of the arm whose first server this one uses, instead of a start of its own.
+    """
+
+    name: str
+    spec: ServingSpec
+    part_of: str | None = None
+
+
+@contextmanager
+def open_arms(arms: Sequence[Arm], work: Path, events: Events) -> Iterator[dict[str, Fleet]]:
+    """Start every arm's servers at the same time and wait until all are ready.
+
+    Raises:
+        LinkworthError: The first arm that did not come up; the others are ended.
+    """
+    own = [arm for arm in arms if arm.part_of is None]
+    with ExitStack() as stack, ThreadPoolExecutor(max(1, len(own))) as pool:
+        managers = []
+        for arm in own:
+            folder = work / arm.name
+            folder.mkdir(parents=True, exist_ok=True)
+            managers.append(fleet(arm.spec, folder, events))
+        entered = [pool.submit(manager.__enter__) for manager in managers]
+        fleets: dict[str, Fleet] = {}
+        failure: LinkworthError | None = None
+        for arm, manager, future in zip(own, managers, entered, strict=True):
+            try:
+                fleets[arm.name] = future.result()
+                stack.push(manager)
+            except LinkworthError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        for arm in arms:
+            if arm.part_of is not None:
+                whole = fleets[arm.part_of]
+                count = arm.spec.arm.tp * arm.spec.arm.replicas
+                fleets[arm.name] = replace(
+                    whole,
+                    base_urls=whole.base_urls[: arm.spec.arm.replicas],
+                    servers=whole.servers[: arm.spec.arm.replicas],
+                    uuids=whole.uuids[:count],
+                )
+        yield fleets
+
+
+def load_round(
+    stack: ExitStack, arms: Sequence[Arm], number: int, fleets: dict[str, Fleet], work: Path
+) -> dict[str, list[Team]]:
+    """The clients of every arm's next round, all loaded at the same time, while nothing works."""
+    teams: dict[str, list[Team]] = {}
+    for arm in arms:
+        setting = _setting(arm, fleets[arm.name], work / arm.name)
+        (work / arm.name).mkdir(parents=True, exist_ok=True)
+        teams[arm.name] = [
+            stack.enter_context(Team(load, arm.spec.seed + number, setting, f"r{number}-{place}"))
+            for place, load in enumerate(benchmarks(arm.spec))
+        ]
+    for team in (team for several in teams.values() for team in several):
+        team.prepare()
+    return teams
+
+
+def arm_round(
+    arm: Arm,
+    number: int,
+    servers: Fleet,
+    teams: Sequence[Team],
+    draft: Draft,
+    events: Events,
+) -> None:
+    """One round of one arm, added to its draft.
+
+    Raises:
+        LinkworthError: The round failed; the draft keeps the rounds before it.
+    """
+    with Watch(servers.uuids, servers.marks) as watch:
+        for place, team in enumerate(teams):
+            tell = teller(events, number, team.workload, (place, len(teams)))
+            take(draft, team.work(number, tell, watch), servers, events)
+        wrong_questions(arm.spec, number, servers, draft, events, (len(teams), len(teams)))
+    draft.result.telemetry += [dict(row) for row in thinned(watch.rows)]
+
+
+def first_of_start(arm: Arm, servers: Fleet, draft: Draft, work: Path, events: Events) -> None:
+    """What a fresh start needs before it counts: outputs checked, one round thrown away."""
+    check(arm.spec, servers, draft, events, "before")
+    folder = work / arm.name
+    folder.mkdir(parents=True, exist_ok=True)
+    warm_up(arm.spec, _setting(arm, servers, folder), events)
+
+
+def _setting(arm: Arm, servers: Fleet, work: Path) -> Setting:
+    idle = Watch((), ())  # never entered: each round brings its own
+    return Setting(servers, work, idle, arm.spec.vllm_python, arm.spec.workload_time_limit_s)
+
+
+def thinned(rows: Sequence[dict[str, object]]) -> list[dict[str, object]]:
+    """Every fourth moment's GPU rows, without the list of processes."""
+    moments: dict[object, list[dict[str, object]]] = {}
+    for row in rows:
+        if row.get("uuid"):
+            kept = {key: value for key, value in row.items() if key not in ("processes", "xids")}
+            moments.setdefault(row["t"], []).append(kept)
+    return [row for moment in list(moments.values())[::TELEMETRY_EVERY] for row in moment]
+
+
+def side_by_side(draft: Draft, others: Sequence[str]) -> None:
+    """Say in a result which other arms were up, idle, while it was measured."""
+    if others:
+        notice = Notice(
+            code="side_by_side",
+            text=f"Up at the same time, without work: {', '.join(sorted(others))}. Their idle "
+            "power is part of the energy figures.",
+        )
+        if notice not in draft.result.warnings:
+            draft.result.warnings.append(notice)
