@@ -1,0 +1,191 @@
+"""Pictures of decode steps: time by TP size, speedup with its ideal, the step in its parts."""
+
+from collections.abc import Sequence
+
+import altair as alt
+import pandas as pd
+
+from pages.charts import theme
+
+GREY = "#808790"  # contrast of at least 3 on both themes
+
+
+def step_time(frame: pd.DataFrame, cases: Sequence[str], title: str) -> alt.LayerChart:
+    """Step time by TP size: bars from 0, intervals as rules, the roofline floor as ticks.
+
+    Args:
+        frame: As `pages.widgets.speedup_frames.steps`.
+        cases: Labels in the order of their colours.
+        title: The clock and its definition, for the axis.
+    """
+    x = alt.X("TP:O", title="Tensor-parallel size", axis=alt.Axis(labelAngle=0))
+    offset = alt.XOffset("case:N", sort=list(cases))
+    y = alt.Y("step (ms):Q", title=f"{title} (ms)", scale=alt.Scale(zero=True))
+    tips = [
+        "case",
+        "TP",
+        alt.Tooltip("step (ms)", format=".3f"),
+        alt.Tooltip("tok/s", format=".0f"),
+        "rounds",
+        "validity",
+    ]
+    colour = theme.colour("case", cases)
+    base = alt.Chart(frame).encode(x=x, xOffset=offset, y=y, color=colour, tooltip=tips)
+    layers: list[alt.Chart] = [
+        base.transform_filter("datum.validity != 'invalid'").mark_bar(),
+        base.transform_filter("datum.validity == 'invalid'").mark_bar(
+            filled=False, strokeWidth=1.5
+        ),
+    ]
+    known = frame.dropna(subset=["low (ms)", "high (ms)"])
+    if not known.empty:
+        layers.append(
+            alt.Chart(known)
+            .mark_rule(color=GREY, strokeWidth=2)
+            .encode(x=x, xOffset=offset, y="low (ms):Q", y2="high (ms):Q")
+        )
+    floors = frame.dropna(subset=["roofline floor (ms)"])
+    if not floors.empty:
+        layers.append(
+            alt.Chart(floors)
+            .mark_tick(color=GREY, thickness=3)
+            .encode(
+                x=x,
+                xOffset=offset,
+                y="roofline floor (ms):Q",
+                tooltip=["case", alt.Tooltip("roofline floor (ms)", format=".3f")],
+            )
+        )
+    return alt.layer(*layers).properties(height=300)
+
+
+def speedup(frame: pd.DataFrame, cases: Sequence[str]) -> alt.LayerChart:
+    """Speedup by TP size with the ideal line and the band that was promised.
+
+    Args:
+        frame: As `pages.widgets.speedup_frames.speedups`.
+        cases: Labels in the order of their colours.
+    """
+    sizes = sorted(frame["TP"].unique())
+    x = alt.X(
+        "TP:Q",
+        title="Tensor-parallel size",
+        scale=alt.Scale(type="log", base=2, domain=[min(sizes), max(sizes)], nice=False),
+        axis=alt.Axis(values=sizes, format="d"),
+    )
+    y = alt.Y("speedup:Q", title="Speedup over the smallest TP size", scale=alt.Scale(zero=True))
+    reference = frame.drop_duplicates(["TP", "reference TP"])
+    layers: list[alt.Chart] = [
+        alt.Chart(reference)
+        .mark_area(color=GREY, opacity=0.2)
+        .encode(x=x, y="promised low:Q", y2="promised high:Q", detail="reference TP:N"),
+        alt.Chart(reference)
+        .mark_line(color=GREY, strokeDash=[4, 4])
+        .encode(x=x, y=alt.Y("ideal:Q"), detail="reference TP:N"),
+        alt.Chart(pd.DataFrame({"one": [1.0]})).mark_rule(color=GREY).encode(y="one:Q"),
+    ]
+    colour = theme.colour("case", cases)
+    known = frame.dropna(subset=["low", "high"])
+    if not known.empty:
+        layers.append(
+            alt.Chart(known)
+            .mark_rule(strokeWidth=2)
+            .encode(x=x, y="low:Q", y2="high:Q", color=colour)
+        )
+    tips = ["case", "TP", alt.Tooltip("speedup", format=".2f")]
+    tips += [alt.Tooltip("efficiency (%)", format=".0f")]
+    base = alt.Chart(frame).encode(x=x, y=y, color=colour, tooltip=tips)
+    layers.append(base.mark_line().encode(strokeDash=theme.dash("case", cases)))
+    layers.append(
+        base.mark_point(filled=True, size=70, opacity=1).encode(shape=theme.shape("case", cases))
+    )
+    return alt.layer(*layers).properties(height=300)
+
+
+def step_parts(frame: pd.DataFrame, parts: Sequence[str]) -> alt.LayerChart:
+    """Steps as stacked bars; a negative part lies left of zero, the whole step is a tick.
+
+    Args:
+        frame: As `pages.widgets.speedup_frames.parts`.
+        parts: Words of the parts, in the order of the stack and the colours.
+    """
+    y = alt.Y("step:N", title=None, sort=None, axis=alt.Axis(labelLimit=420))
+    order = {part: place for place, part in enumerate(parts)}
+    shown = frame.assign(order=frame["part"].map(order))
+    bars = (
+        alt.Chart(shown)
+        .mark_bar()
+        .encode(
+            y=y,
+            x=alt.X("ms:Q", title="Time of a step (ms)", stack="zero"),
+            color=alt.Color(
+                "part:N",
+                scale=alt.Scale(domain=list(parts), range=list(theme.PALETTE[: len(parts)])),
+                legend=alt.Legend(title=None, orient="bottom", columns=2),
+            ),
+            order=alt.Order("order:Q"),
+            tooltip=["step", "part", alt.Tooltip("ms", format="+.3f"), "basis", "flag"],
+        )
+    )
+    whole = frame.drop_duplicates("step")
+    layers: list[alt.Chart] = [
+        bars,
+        alt.Chart(whole)
+        .mark_tick(color=GREY, thickness=3, size=26)
+        .encode(y=y, x="whole step (ms):Q", tooltip=["step", "whole step (ms)"]),
+    ]
+    floors = whole.dropna(subset=["roofline floor (ms)"])
+    if not floors.empty:
+        layers.append(
+            alt.Chart(floors)
+            .mark_point(color=GREY, shape="triangle-up", size=60, filled=True, opacity=1)
+            .encode(
+                y=y,
+                x="roofline floor (ms):Q",
+                tooltip=["step", alt.Tooltip("roofline floor (ms)", format=".3f")],
+            )
+        )
+    return alt.layer(*layers).properties(height=alt.Step(36))
+
+
+def break_even(frame: pd.DataFrame, title: str) -> alt.LayerChart:
+    """Speedup against model size or batch, with the line above which TP pays.
+
+    Args:
+        frame: As `pages.widgets.speedup_frames.sweep`.
+        title: Title of the size axis, with its unit.
+    """
+    x = alt.X("size:Q", title=title, scale=alt.Scale(type="log", nice=True))
+    y = alt.Y("speedup:Q", title="Speedup over one GPU", scale=alt.Scale(zero=False))
+    base = alt.Chart(frame).encode(x=x)
+    layers: list[alt.Chart] = [
+        alt.Chart(pd.DataFrame({"one": [1.0]})).mark_rule(color=GREY).encode(y="one:Q"),
+        base.mark_line(color=theme.PALETTE[0], point=True).encode(
+            y=y, tooltip=["case", "size", alt.Tooltip("speedup", format=".2f")]
+        ),
+    ]
+    if frame["low"].notna().any():
+        known = alt.Chart(frame.dropna(subset=["low", "high"])).encode(x=x)
+        layers.append(known.mark_rule(color=theme.PALETTE[0]).encode(y="low:Q", y2="high:Q"))
+    return alt.layer(*layers).properties(height=240)
+
+
+def promised(frame: pd.DataFrame) -> alt.LayerChart:
+    """Gains of more GPUs in serving, beside the band that was promised.
+
+    Args:
+        frame: Columns change, gain, promised low, promised high.
+    """
+    y = alt.Y("change:N", title=None, sort=None, axis=alt.Axis(labelLimit=420))
+    band = (
+        alt.Chart(frame)
+        .mark_bar(color=GREY, opacity=0.3)
+        .encode(y=y, x=alt.X("promised low:Q", title="Throughput ratio"), x2="promised high:Q")
+    )
+    marks = (
+        alt.Chart(frame)
+        .mark_point(color=theme.PALETTE[0], filled=True, size=90, opacity=1)
+        .encode(y=y, x="gain:Q", tooltip=["change", alt.Tooltip("gain", format=".2f")])
+    )
+    one = alt.Chart(pd.DataFrame({"one": [1.0]})).mark_rule(color=GREY).encode(x="one:Q")
+    return alt.layer(band, one, marks).properties(height=alt.Step(36))

@@ -1,0 +1,78 @@
+"""Speedup: does TP help this model here, where does a step's time go, when does it start to pay?"""
+
+import streamlit as st
+
+from pages.widgets import speedup_promise, speedup_sections, store
+from pages.widgets.links import page_link
+from pages.widgets.speedup_cases import Case, build, with_runs
+from pages.widgets.speedup_frames import CLOCKS
+
+MANY = 6  # as many colours as the palette has
+
+
+def render() -> None:
+    """Choose cases; see verdicts, steps, speedups, parts, checks, hosts, break-even."""
+    engine = store.engine()
+    asked_runs = [part for part in st.query_params.get("runs", "").split(",") if part]
+    cases = build(engine, asked_runs)
+    if not cases:
+        st.info(
+            "No decode step was measured or imported yet, and no study is loaded. Start a "
+            "decode-step test: two CPU ranks are enough to see how it works."
+        )
+        page_link("new-run", "Start a decode-step test", kind="decode")
+        speedup_promise.render(engine)
+        return
+    chosen = _pick(cases, with_runs(cases, asked_runs))
+    if not chosen:
+        st.info("Choose at least one case.")
+        return
+    usual = _usual_clock(chosen)
+    clock = st.segmented_control(
+        "Clock for speedups",
+        list(CLOCKS),
+        default=st.query_params["clock"] if st.query_params.get("clock") in CLOCKS else usual,
+        format_func=CLOCKS.__getitem__,
+        required=True,
+        key="clock",
+        help="Wall clock is what a serving loop sees; graph replay leaves the host's work out. "
+        "Their difference is the CPU's share.",
+    )
+    if clock != usual or "clock" in st.query_params:
+        st.query_params["clock"] = clock
+    speedup_sections.verdicts(chosen)
+    speedup_sections.speedup(chosen, clock)
+    speedup_sections.step_times(chosen)
+    speedup_sections.parts(chosen)
+    speedup_sections.checks(chosen)
+    speedup_sections.hosts(engine, chosen)
+    speedup_sections.pays(cases, chosen, clock)
+    speedup_promise.render(engine)
+    speedup_sections.conditions(engine, chosen)
+    page_link("method", "How these numbers come about", topic="decode")
+
+
+def _usual_clock(cases: list[Case]) -> str:
+    has_wall = any(point.wall for case in cases for point in case.points.values())
+    return "wall" if has_wall else "replay"
+
+
+def _pick(cases: list[Case], of_runs: list[str]) -> list[Case]:
+    """The cases to show; ``?cases=code,code`` chooses them, ``?runs=id`` names them by a run."""
+    by_code = {case.code: case for case in cases}
+    own = [case.code for case in cases if case.origin != "published"]
+    default = (own or list(by_code))[: 2 if own else MANY]
+    asked = [code for code in st.query_params.get("cases", "").split(",") if code in by_code]
+    picked: list[str] = st.multiselect(
+        "Cases",
+        list(by_code),
+        default=asked or of_runs or default,
+        format_func={case.code: case.label for case in cases}.__getitem__,
+        max_selections=MANY,
+        key="speedup-cases",
+        help="One model, load and link on one host. Measured and published ones may be laid side "
+        "by side.",
+    )
+    if picked != default or "cases" in st.query_params:
+        st.query_params["cases"] = ",".join(picked)
+    return [by_code[code] for code in picked]

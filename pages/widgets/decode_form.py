@@ -1,0 +1,238 @@
+"""The form of a decode-step test: model, devices, TP sizes, loads, clocks, arms -> jobs."""
+
+from typing import Any
+
+import streamlit as st
+
+from importers.model_configs import read_upload
+from models.decode import gigabytes
+from models.errors import LinkworthError
+from pages.widgets import model_picker, store
+from pages.widgets.allreduce_form import LINKS, gpu_label, host_gpus
+from runners.decode_plan import largest_need
+from runners.evaluation import decode_jobs
+
+GPUS, CPU = "GPUs", "CPU ranks over gloo"
+CPU_MODEL = "tiny-test-shape"  # random weights of this size need no patience
+BATCHES = [1, 2, 4, 8, 16, 32, 64]
+KV_LENS = [128, 512, 1024, 2048, 4096, 8192, 16_384, 32_768]
+CLOCKS = {
+    "wall_eager": "wall, eager (each piece launched from Python)",
+    "wall_graph": "wall, with a graph (as an engine runs)",
+    "replay": "graph replay (no host work)",
+    "replay_no_allreduce": "graph replay without all-reduces",
+}
+FUSIONS = {
+    "default": "library products, the rest fused",
+    "matvec": "generated kernels for batch 1",
+    "max-autotune": "kernels chosen by trial (slow start)",
+}
+
+
+def render() -> list[dict[str, Any]] | None:
+    """Draw the form; returns the planned jobs, or None while something is missing."""
+    devices = _devices()
+    if devices is None:
+        return None
+    on_gpus = devices["device"] == "cuda"
+    model = _model(on_gpus)
+    if model is None:
+        return None
+    name, config = model
+    loads = _loads(on_gpus)
+    arms = _arms(on_gpus, len(devices["gpus"]))
+    if loads is None or arms is None:
+        return None
+    try:
+        _memory(config, arms["tps"], loads, devices)
+        planned = decode_jobs(model=config, model_name=name, **devices, **loads, **arms)
+    except LinkworthError as error:
+        store.show_error(error)
+        return None
+    return planned
+
+
+def _devices() -> dict[str, Any] | None:
+    gpus = host_gpus()
+    choice = CPU
+    if gpus:
+        choice = st.segmented_control(
+            "Devices", [GPUS, CPU], default=GPUS, required=True, key="decode-devices"
+        )
+    else:
+        st.caption(
+            "No GPU was found on this machine. CPU ranks run the same decoder over gloo, in wall "
+            "clock only: there is no graph to replay."
+        )
+    if choice == CPU:
+        return {"device": "cpu", "gpus": [], "memory_bytes": None}
+    by_uuid = {gpu["uuid"]: gpu for gpu in gpus}
+    chosen = st.multiselect(
+        "GPUs, in rank order",
+        list(by_uuid),
+        default=list(by_uuid),
+        format_func={uuid: gpu_label(gpu) for uuid, gpu in by_uuid.items()}.__getitem__,
+        key="decode-gpus",
+        help="A TP size takes the first so many of them.",
+    )
+    if not chosen:
+        st.info("Choose the GPUs that take part.")
+        return None
+    sizes = [by_uuid[uuid].get("memory_bytes") for uuid in chosen]
+    smallest = min((size for size in sizes if size), default=None)
+    return {"device": "cuda", "gpus": chosen, "memory_bytes": smallest}
+
+
+def _model(on_gpus: bool) -> tuple[str, dict[str, Any]] | None:
+    shapes = model_picker.shapes()
+    names = [*shapes, model_picker.UPLOAD]
+    start = model_picker.DEFAULT if on_gpus else CPU_MODEL
+    name = st.selectbox(
+        "Model",
+        names,
+        index=names.index(start) if start in names else 0,
+        key="decode-model",
+        help="Weights are random: the shape alone decides the speed.",
+    )
+    if name != model_picker.UPLOAD:
+        return name, shapes[name]
+    file = st.file_uploader("config.json", type=["json"], key="decode-model-file")
+    if file is None:
+        st.caption("Upload the config.json that lies beside the model's weights.")
+        return None
+    try:
+        return file.name.removesuffix(".json"), read_upload(file.getvalue())
+    except LinkworthError as error:
+        store.show_error(error)
+        return None
+
+
+def _loads(on_gpus: bool) -> dict[str, Any] | None:
+    left, middle, right = st.columns(3)
+    batches = left.multiselect("Batch (sequences)", BATCHES, default=[1], key="decode-batches")
+    kv_lens = middle.multiselect(
+        "KV length (tokens)",
+        KV_LENS,
+        default=[1024] if on_gpus else [128],
+        key="decode-kv",
+        help="Positions that the new token attends to.",
+    )
+    rounds = right.number_input(
+        "Rounds",
+        1,
+        20,
+        3,
+        key="decode-rounds",
+        help="The round is the unit of statistics: below three there is no interval.",
+    )
+    steps = right.number_input(
+        "Steps a round", 5, 10_000, 100 if on_gpus else 20, key="decode-steps"
+    )
+    clocks = ["wall_eager"]
+    if on_gpus:
+        clocks = st.multiselect(
+            "Clocks",
+            list(CLOCKS),
+            default=list(CLOCKS),
+            format_func=CLOCKS.__getitem__,
+            key="decode-clocks",
+            help="Wall minus replay is the CPU's share; replay minus replay without all-reduces "
+            "is the exposed communication.",
+        )
+    if not (batches and kv_lens and clocks):
+        st.info("Choose at least one batch, one KV length and one clock.")
+        return None
+    return {
+        "batches": sorted(batches),
+        "kv_lens": sorted(kv_lens),
+        "clocks": clocks,
+        "rounds": int(rounds),
+        "steps_per_round": int(steps),
+        "dtype": "bfloat16" if on_gpus else "float32",
+    }
+
+
+def _arms(on_gpus: bool, n_gpus: int) -> dict[str, Any] | None:
+    sizes = list(range(1, n_gpus + 1)) if on_gpus else [1, 2, 4, 8]
+    powers = [size for size in sizes if size & (size - 1) == 0]
+    left, right = st.columns(2)
+    tps = left.multiselect(
+        "TP sizes" if on_gpus else "Ranks",
+        sizes,
+        default=powers if on_gpus else [1, 2],
+        key="decode-tp",
+        help="The model's heads must divide by it; the form says so where they do not.",
+    )
+    links: list[str] = []
+    if on_gpus and any(tp > 1 for tp in tps):
+        links = right.pills(
+            "Link",
+            list(LINKS),
+            selection_mode="multi",
+            default=list(LINKS),
+            format_func=LINKS.__getitem__,
+            key="decode-links",
+            help="Off: NCCL_P2P_DISABLE=1, the data goes through the host's memory.",
+        )
+    if not tps:
+        st.info("Choose at least one TP size.")
+        return None
+    found: dict[str, Any] = {"tps": sorted(tps), "links": links}
+    with st.expander("CPU settings, repeats, fusion, time limit"):
+        found |= _details(on_gpus)
+    return found
+
+
+def _details(on_gpus: bool) -> dict[str, Any]:
+    threads = st.multiselect(
+        "OMP_NUM_THREADS (sweep; none: as it is)",
+        [1, 2, 4, 8, 16, 32, 50, 64],
+        key="decode-omp",
+        help="A value that nobody had set once turned a published result round.",
+    )
+    left, middle, right = st.columns(3)
+    first = left.number_input(
+        "Pin to CPUs, first (-1: no pinning)", -1, 4095, -1, key="decode-cpu-first"
+    )
+    last = left.number_input("Pin to CPUs, last", -1, 4095, -1, key="decode-cpu-last")
+    starts = middle.number_input(
+        "Starts of each arm",
+        1,
+        5,
+        1,
+        key="decode-starts",
+        help="Each start builds everything anew; arms take turns, so that drift of the machine "
+        "does not pose as a difference.",
+    )
+    minutes = right.number_input("Time limit a job (min)", 1, 600, 20, key="decode-limit")
+    found: dict[str, Any] = {
+        "omp_num_threads": threads or [None],
+        "cpu_affinity": list(range(int(first), int(last) + 1)) if 0 <= first <= last else None,
+        "starts": int(starts),
+        "time_limit_s": float(minutes) * 60,
+    }
+    if on_gpus:
+        connections = middle.number_input(
+            "CUDA_DEVICE_MAX_CONNECTIONS (0: as it is)", 0, 32, 0, key="decode-connections"
+        )
+        found["cuda_device_max_connections"] = int(connections) or None
+        found["fusion"] = right.selectbox(
+            "Fusion", list(FUSIONS), format_func=FUSIONS.__getitem__, key="decode-fusion"
+        )
+    return found
+
+
+def _memory(
+    config: dict[str, Any], tps: list[int], loads: dict[str, Any], devices: dict[str, Any]
+) -> None:
+    """The sum for each TP size, before anything starts."""
+    lines = []
+    for tp in tps:
+        need = largest_need(
+            config, tp, loads["batches"], loads["kv_lens"], loads["dtype"], devices["device"]
+        )
+        lines.append(f"TP={tp}: {need.words}")
+    unit = "GPU" if devices["device"] == "cuda" else "rank"
+    limit = devices["memory_bytes"]
+    there = f" The smallest GPU has {gigabytes(limit)}." if limit else ""
+    st.caption(f"Memory each {unit} needs. " + "; ".join(lines) + f".{there}")

@@ -1,0 +1,100 @@
+"""Two runs' conditions side by side: what differs, what of it matters, and why."""
+
+import pandas as pd
+import streamlit as st
+
+from db import runs
+from db.engine import Engine
+from models.conditions import Difference, differences, explanations, said
+from models.result import Result
+from pages.widgets.badges import badge
+from pages.widgets.downloads import table
+
+WEIGHTS = {"high": "known to matter", "some": "may matter", "unknown": "effect not known"}
+GROUPS = {"found": "found on the machine", "asked": "asked for"}
+MOST_EXPLANATIONS = 4
+
+
+def title(run: Result) -> str:
+    """A run's name for people."""
+    return run.title or f"{run.kind} {run.id[:8]}"
+
+
+def render(engine: Engine, left_id: str, right_id: str, *, key: str = "conditions") -> None:
+    """Draw the differences of two runs, those that are known to matter first.
+
+    Args:
+        engine: The database.
+        left_id: One run.
+        right_id: The other.
+        key: Unique stem of the widget keys.
+    """
+    left, right = runs.load(engine, left_id), runs.load(engine, right_id)
+    for column, run in zip(st.columns(2), (left, right), strict=True):
+        column.markdown(f"**{title(run)}**  {badge(run.origin, run.validity)}")
+    rows = differences(left, right)
+    if not rows:
+        st.success("No recorded condition differs between these two runs.")
+        return
+    high = sum(row.weight == "high" and row.group == "found" for row in rows)
+    st.caption(
+        f"{len(rows)} conditions differ, {high} of them known to matter. What one run does not "
+        "state may be the same there or not."
+    )
+    table(
+        frame(rows),
+        f"conditions-{left_id[:8]}-{right_id[:8]}",
+        f"{len(rows)} conditions differ, {high} known to matter",
+        key=key,
+        column_config={"why it matters": st.column_config.TextColumn(width="large")},
+    )
+
+
+def frame(rows: list[Difference]) -> pd.DataFrame:
+    """The differences as a table."""
+    return pd.DataFrame(
+        {
+            "condition": [row.name for row in rows],
+            "left": [said(row.left) for row in rows],
+            "right": [said(row.right) for row in rows],
+            "known": [WEIGHTS[row.weight] for row in rows],
+            "why it matters": [row.why for row in rows],
+            "where": [GROUPS[row.group] for row in rows],
+        }
+    )
+
+
+def offer(engine: Engine, left_id: str, right_id: str) -> list[str]:
+    """Differences that may explain unequal results, a sentence each."""
+    rows = differences(runs.load(engine, left_id), runs.load(engine, right_id))
+    return explanations(rows)[:MOST_EXPLANATIONS]
+
+
+def choose(choices: dict[str, str], default: tuple[str, str], *, key: str) -> tuple[str, str]:
+    """Two runs to compare; ``?compare=id,id`` chooses them.
+
+    Args:
+        choices: Run id -> words.
+        default: What is compared where the URL names nothing.
+        key: Unique stem of the widget keys.
+    """
+    asked = [part for part in st.query_params.get("compare", "").split(",") if part in choices]
+    start = (asked[0], asked[1]) if len(asked) == 2 else default
+    ids = list(choices)
+    picked = [
+        str(
+            column.selectbox(
+                words,
+                ids,
+                index=ids.index(run_id),
+                format_func=choices.__getitem__,
+                key=f"{key}-{place}",
+            )
+        )
+        for column, words, place, run_id in zip(
+            st.columns(2), ("One run", "The other"), ("left", "right"), start, strict=True
+        )
+    ]
+    if tuple(picked) != default or "compare" in st.query_params:
+        st.query_params["compare"] = ",".join(picked)
+    return picked[0], picked[1]

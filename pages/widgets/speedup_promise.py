@@ -1,0 +1,81 @@
+"""More GPUs in serving, against the gain that theory was said to promise."""
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from db import runs
+from db.engine import Engine
+from models.scaling import promised_band
+from pages.charts import speedup as pictures
+from pages.widgets.badges import plain
+from pages.widgets.downloads import chart
+
+
+@st.cache_data(show_spinner=False, max_entries=500)
+def tp_of(_engine: Engine, run_id: str) -> int | None:
+    """Tensor-parallel size of a serving run, None where it is not stated."""
+    arm = runs.load(_engine, run_id).spec.get("arm")
+    tp = arm.get("tp") if isinstance(arm, dict) else None
+    return tp if isinstance(tp, int) and tp > 0 else None
+
+
+def gains(engine: Engine) -> pd.DataFrame:
+    """Output throughput of each larger TP size over the best arm of a smaller one.
+
+    Returns:
+        One row a study, concurrency and arm with the larger TP size: gain beside the promised band.
+    """
+    rows = runs.measurements(
+        engine, kinds=["serving"], metrics=["output_throughput"], include_invalid=False
+    )
+    if rows.empty:
+        return pd.DataFrame()
+    rows = rows[rows["statistic"].isin(["value", "median"])].dropna(subset=["value", "evaluation"])
+    rows = rows.assign(tp=[tp_of(engine, run_id) for run_id in rows["run_id"]]).dropna(
+        subset=["tp"]
+    )
+    found: list[dict[str, Any]] = []
+    for (_, concurrency), part in rows.groupby(["evaluation", "concurrency"]):
+        arms = part.groupby(["arm", "tp", "origin", "definition"], as_index=False)["value"].median()
+        for larger in arms.itertuples():
+            smaller = arms[(arms["tp"] < larger.tp) & (arms["definition"] == larger.definition)]
+            if smaller.empty:
+                continue
+            best = smaller.loc[smaller["value"].idxmax()]
+            low, high = promised_band(int(larger.tp), int(best["tp"]))
+            name = part["study"].iloc[0] or "this evaluation"
+            found.append(
+                {
+                    "change": f"{name}: TP={int(best['tp'])} ({best['arm']}) to "
+                    f"TP={int(larger.tp)} ({larger.arm}), concurrency {int(concurrency)}",
+                    "gain": larger.value / best["value"],
+                    "promised low": low,
+                    "promised high": high,
+                    "origin": plain(larger.origin),
+                }
+            )
+    return pd.DataFrame(found)
+
+
+def render(engine: Engine) -> None:
+    """Draw the gains beside the band, where a study has arms of several TP sizes."""
+    frame = gains(engine)
+    if frame.empty:
+        return
+    st.subheader("Serving: what more GPUs brought, and what was promised")
+    worst = frame.loc[frame["gain"].idxmin()]
+    short = int((frame["gain"] < frame["promised low"]).sum())
+    chart(
+        pictures.promised(frame),
+        "promised-band",
+        f"{short} of {len(frame)} fall short of the promised band; the lowest is "
+        f"{worst['gain']:.2f} ({worst['change']})",
+        frame,
+    )
+    st.caption(
+        "Grey: 1.5 to 1.8 times for twice the GPUs, as the author of the 3090 study expected of "
+        "theory. Points: output throughput over the best arm of the smaller TP size. These are "
+        "serving results, prefill included: they are never mixed with decode steps above."
+    )

@@ -1,0 +1,274 @@
+"""The parts of the Speedup page: verdicts, pictures, checks, hosts side by side, break-even."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from db.engine import Engine
+from models.scaling import Agreement, additive_check, break_even, fit_inverse
+from models.scaling_words import (
+    SAME_WITHIN,
+    additive_sentence,
+    agreement_sentence,
+    break_even_sentence,
+    ceiling_sentence,
+    verdict,
+)
+from models.step_interval import speedup_over_rounds
+from pages.charts import speedup as pictures
+from pages.widgets import environment_compare, speedup_frames
+from pages.widgets.badges import badge
+from pages.widgets.downloads import chart, table
+from pages.widgets.links import page_link
+from pages.widgets.speedup_cases import Case
+
+Cases = Sequence[Case]
+
+
+def verdicts(cases: Cases) -> None:
+    """One sentence a case and TP size, with its reasons and ceilings."""
+    for case in cases:
+        st.markdown(f"**{case.label}**  {badge(case.origin)}")
+        single = case.valid.get(1)
+        multiple = [point for tp, point in sorted(case.valid.items()) if tp > 1]
+        if single is None or not multiple:
+            missing = "a TP size above 1" if single is not None else "one GPU"
+            st.caption(f"No verdict yet: {missing} is not measured for this case.")
+            continue
+        for point in multiple:
+            found = verdict(single.times, point.times, f"On {case.host}")
+            if found is None:
+                continue
+            clock = "wall" if single.wall and point.wall else "replay"
+            alone, here = single.reading(clock), point.reading(clock)
+            text = found.sentence
+            if alone and here:
+                gain = speedup_over_rounds(alone.rounds, here.rounds)
+                if gain.low is None or gain.high is None:
+                    text += " Fewer than three rounds: direction only, no interval."
+                else:
+                    text += f" Speedup with its 95 % interval: {gain.low:.2f} to {gain.high:.2f}."
+                    if gain.low <= 1 <= gain.high and found.pays is not None:
+                        text += " The interval holds 1: a difference is not shown."
+            ceiling = ceiling_sentence(point.times)
+            st.markdown(f"- {text}" + (f" {ceiling}" if ceiling else ""))
+
+
+def step_times(cases: Cases) -> None:
+    """Step time by TP in both clocks; a picture for each definition."""
+    st.subheader("Step time")
+    labels = [case.label for case in cases]
+    panels: list[tuple[str, str, pd.DataFrame]] = []
+    for clock, words in speedup_frames.CLOCKS.items():
+        frame = speedup_frames.steps(cases, clock)
+        if frame.empty:
+            continue
+        for definition, part in frame.groupby("definition", sort=False):
+            panels.append((f"Step, {words}", str(definition), part))
+    if not panels:
+        st.info("None of the chosen runs holds a step time in wall clock or graph replay.")
+        return
+    columns = st.columns(min(2, len(panels)))
+    for place, (title, definition, frame) in enumerate(panels):
+        with columns[place % len(columns)]:
+            low, high = frame["step (ms)"].min(), frame["step (ms)"].max()
+            chart(
+                pictures.step_time(frame, labels, title),
+                f"step-time-{place}",
+                f"{title}: {low:.2f} to {high:.2f} ms over {len(frame)} steps",
+                frame,
+                key=f"step-time-{place}",
+            )
+            st.caption(f"Defined as `{definition}`.")
+    everything = pd.concat([frame for _, _, frame in panels])
+    with st.expander("Step time and tok/s as a table"):
+        table(everything, "step-times", f"{len(everything)} step times", key="step-times")
+    st.caption(
+        "Grey rules: 95 % interval over rounds. Grey ticks: the roofline floor, weight and KV "
+        "bytes over the copy bandwidth measured in the same run. Hollow: an invalid run, which is "
+        "never compared."
+    )
+
+
+def speedup(cases: Cases, clock: str) -> None:
+    """Speedup and efficiency with the ideal line and the promised band."""
+    st.subheader("Speedup")
+    frame = speedup_frames.speedups(cases, clock)
+    if frame.empty:
+        st.info(
+            f"No case has two TP sizes in {speedup_frames.CLOCKS[clock]}: measure the model on one "
+            "GPU and on several."
+        )
+        return
+    best = frame.loc[frame["speedup"].idxmax()]
+    worst = frame.loc[frame["speedup"].idxmin()]
+    chart(
+        pictures.speedup(frame, [case.label for case in cases]),
+        "speedup",
+        f"Speedups in {speedup_frames.CLOCKS[clock]} from {worst['speedup']:.2f} "
+        f"({worst['case']}, TP={worst['TP']}) to {best['speedup']:.2f}",
+        frame,
+    )
+    st.caption(
+        "Dashed: ideal. Grey band: 1.5 to 1.8 times for twice the GPUs, what the author of the "
+        "3090 study expected of theory at single stream (for TP=4 over TP=2; he measured 0.87)."
+    )
+    table(frame, "speedups", f"{len(frame)} speedups", key="speedups")
+
+
+def parts(cases: Cases) -> None:
+    """Where the time of a step goes."""
+    st.subheader("Where a step's time goes")
+    frame = speedup_frames.parts(cases)
+    if frame.empty:
+        st.info(
+            "A step can be split once its graph replay is known, and for TP above 1 also the "
+            "replay without all-reduces, or the step on one GPU and the cost of the all-reduces."
+        )
+        return
+    widest = frame.loc[frame["ms"].abs().idxmax()]
+    chart(
+        pictures.step_parts(frame, list(speedup_frames.PARTS.values())),
+        "step-parts",
+        f"The largest part is {widest['part']} with {widest['ms']:.2f} ms ({widest['step']})",
+        frame,
+    )
+    st.caption(
+        "Grey tick: the whole step. Triangle: roofline floor. Measured parts are differences of "
+        "clocks and leave no residual; where no replay without all-reduces exists, compute is the "
+        "single GPU's replay over TP, communication is calls × latency, and what both fail to "
+        "explain is the residual, left of zero where the step is faster than its parts."
+    )
+    negative = frame[(frame["flag"] != "") & (frame["basis"] == "measured")]
+    for row in negative.itertuples():
+        st.warning(
+            f"{row.step}: {row.part} reads {row.ms:+.3f} ms. A negative duration is noise of the "
+            "two clocks: measure more rounds."
+        )
+    with st.expander("Parts and ceilings as tables"):
+        table(frame, "step-parts-table", f"{len(frame)} parts", key="step-parts-table")
+        limits = speedup_frames.ceilings(cases)
+        table(limits, "ceilings", f"{len(limits)} steps with their ceilings", key="ceilings")
+
+
+def checks(cases: Cases) -> None:
+    """The additive model with its residual, calls x latency, and T = A/tp + C."""
+    st.subheader("Do simple models explain it?")
+    lines: list[str] = []
+    for case in cases:
+        single = case.valid.get(1)
+        for tp, point in sorted(case.valid.items()):
+            check = additive_check(single.times, point.times) if single and tp > 1 else None
+            if check is not None:
+                lines.append(f"{case.label}. {additive_sentence(check)}")
+            times = point.times
+            exposed, product = times.exposed_ms, times.allreduce_ms
+            if tp > 1 and exposed is not None and product:
+                calls, latency = times.calls or 0, times.allreduce_us or 0.0
+                said = agreement_sentence(Agreement(exposed, product), calls, latency)
+                mode = point.allreduce.mode if point.allreduce else ""
+                lines.append(f"{case.label}, TP={tp}. {said} (Latency in {mode or 'no'} mode.)")
+            elif tp > 1 and exposed is not None:
+                lines.append(
+                    f"{case.label}, TP={tp}. Exposed communication is {exposed:.3f} ms; no "
+                    "AllReduce sweep on the same GPUs, link and message says what calls × latency "
+                    "would give."
+                )
+        lines += _fit(case)
+    for line in lines:
+        st.markdown(f"- {line}")
+    if not lines:
+        st.caption("Nothing to check yet: a TP size above 1 is not measured.")
+
+
+def _fit(case: Case) -> list[str]:
+    found = {
+        tp: point.times.replay_ms or point.times.wall_ms
+        for tp, point in case.valid.items()
+        if point.times.replay_ms or point.times.wall_ms
+    }
+    tps = sorted(found)
+    fit = fit_inverse(tps, [float(found[tp] or 0) for tp in tps])
+    if fit is None:
+        return []
+    residuals = ", ".join(
+        f"TP={tp} {value:+.2f}" for tp, value in zip(tps, fit.residuals_ms, strict=True)
+    )
+    return [
+        f"{case.label}. T = A/tp + C: A = {fit.shared_ms:.2f} ms divides over the GPUs, "
+        f"C = {fit.constant_ms:.2f} ms stays (residuals in ms: {residuals})."
+    ]
+
+
+def hosts(engine: Engine, cases: Cases) -> None:
+    """The same TP on two hosts in both clocks, and what else differs between their runs."""
+    if len(cases) < 2:
+        return
+    left, right = cases[0], cases[1]
+    st.subheader("Side by side")
+    st.caption(f"{left.label} against {right.label}; choose other cases above.")
+    frame = speedup_frames.side_by_side(left, right)
+    if frame.empty:
+        st.info("These two have no TP size in common in one and the same clock definition.")
+        return
+    table(frame, "side-by-side", f"{len(frame)} steps side by side", key="side-by-side")
+    for tp, part in frame.groupby("TP"):
+        apart = dict(zip(part["clock"], part["apart (%)"], strict=True))
+        said = ", ".join(f"{value:.1f} % in {clock}" for clock, value in apart.items())
+        st.markdown(f"- At TP={tp} the two are {said} apart.")
+        if max(apart.values()) > 100 * SAME_WITHIN:
+            pair = left.valid[int(tp)].run_id, right.valid[int(tp)].run_id
+            offered = environment_compare.offer(engine, *pair)
+            if offered:
+                with st.expander(f"What else differs at TP={tp} and may explain it"):
+                    for sentence in offered:
+                        st.markdown(f"- {sentence}")
+
+
+def conditions(engine: Engine, cases: Cases) -> None:
+    """Any two runs of the chosen cases, condition by condition."""
+    choices = {
+        point.run_id: speedup_frames.row_label(case, tp)
+        for case in cases
+        for tp, point in sorted(case.points.items())
+    }
+    if len(choices) < 2:
+        return
+    st.subheader("Conditions side by side")
+    ids = list(choices)
+    default = (cases[0].run_ids[-1], cases[1].run_ids[-1]) if len(cases) > 1 else (ids[0], ids[1])
+    if default[0] == default[1]:
+        default = (ids[0], ids[1])
+    left, right = environment_compare.choose(choices, default, key="compare")
+    environment_compare.render(engine, left, right)
+
+
+def pays(all_cases: Cases, chosen: Cases, clock: str) -> None:
+    """From which model size or batch on a TP size pays, from measured points."""
+    st.subheader("Where does it start to pay?")
+    hosts_of = {(case.host_id, case.study, case.link): case for case in chosen}
+    drawn = False
+    for number, case in enumerate(hosts_of.values()):
+        for tp in sorted(tp for tp in case.valid if tp > 1):
+            for by, what, unit, title in (
+                ("model", "model size", " billion parameters", "Parameters (billion)"),
+                ("batch", "batch", "", "Batch (sequences)"),
+            ):
+                frame = speedup_frames.sweep(all_cases, case, tp, by, clock)
+                if frame.empty:
+                    continue
+                gains = frame["speedup"].tolist()
+                crossings = break_even(frame["size"].tolist(), gains)
+                said = break_even_sentence(crossings, gains, tp, what, unit)
+                drawn = True
+                st.markdown(f"- {case.host}{f', link {case.link}' if case.link else ''}: {said}")
+                if len(frame) > 1:
+                    name = f"break-even-{number}-{tp}-{by}"
+                    chart(pictures.break_even(frame, title), name, said, frame, key=name)
+    if not drawn:
+        st.info(
+            "The break-even needs one model at one and several GPUs, then a second model or batch "
+            "on the same host."
+        )
+        page_link("new-run", "Start a decode-step test", kind="decode")

@@ -1,0 +1,116 @@
+"""The form of a decode-step test: CPU ranks, GPUs, refusals as sentences."""
+
+import json
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from pages.widgets import decode_form
+
+SCRIPT = """
+import streamlit as st
+from pages.widgets import decode_form
+planned = decode_form.render()
+st.session_state["planned"] = planned
+"""
+TWO = [
+    {"index": n, "uuid": f"GPU-000{n}", "name": "Example GPU", "memory_bytes": 48 * 10**9}
+    for n in range(2)
+]
+
+
+@pytest.fixture
+def form(database):
+    return AppTest.from_string(SCRIPT, default_timeout=20)
+
+
+@pytest.fixture
+def two_gpus(monkeypatch):
+    monkeypatch.setattr(decode_form, "host_gpus", lambda: TWO)
+
+
+def planned(at):
+    assert not at.exception
+    return at.session_state["planned"]
+
+
+def test_without_a_gpu_a_tiny_model_runs_on_one_and_two_ranks(form):
+    jobs = planned(form.run())
+    assert [job["spec"]["tp"] for job in jobs] == [1, 2]
+    spec = jobs[0]["spec"]
+    assert spec["device"] == "cpu"
+    assert spec["model_name"] == "tiny-test-shape"
+    assert spec["clocks"] == ["wall_eager"]
+    assert sum(job["expected_s"] for job in jobs) < 60
+
+
+def test_two_gpus_give_all_clocks_and_both_link_arms(form, two_gpus):
+    at = form.run()
+    jobs = planned(at)
+    assert [job["evaluation"]["arm"] for job in jobs] == ["TP=1", "TP=2, link on", "TP=2, link off"]
+    assert jobs[1]["spec"]["clocks"] == list(decode_form.CLOCKS)
+    assert jobs[0]["spec"]["model_name"] == "qwen2.5-1.5b"
+    words = " ".join(caption.value for caption in at.caption)
+    assert "GB weights" in words
+    assert "The smallest GPU has 48.0 GB" in words
+
+
+def test_a_model_that_does_not_fit_is_refused_with_the_sum(form, two_gpus):
+    at = form.run()
+    at.selectbox(key="decode-model").set_value("llama-3.1-70b").run()
+    assert planned(at) is None
+    assert "At TP=1 each GPU needs 1" in at.error[0].value
+    assert "GB weights" in at.error[0].value
+
+
+def test_heads_that_do_not_divide_are_refused_with_a_sentence(form, two_gpus, monkeypatch):
+    three = [{**TWO[0], "index": n, "uuid": f"GPU-{n}"} for n in range(5)]
+    monkeypatch.setattr(decode_form, "host_gpus", lambda: three)
+    at = form.run()
+    at.multiselect(key="decode-tp").set_value([1, 5]).run()
+    assert planned(at) is None
+    assert "do not divide over 5 GPUs" in at.error[0].value
+
+
+def test_a_kv_length_beyond_the_model_is_refused(form):
+    at = form.run()
+    at.multiselect(key="decode-kv").set_value([8192]).run()
+    assert planned(at) is None
+    assert "longer than the model's 4,096" in at.error[0].value
+
+
+@pytest.mark.parametrize("key", ["decode-batches", "decode-kv", "decode-tp"])
+def test_nothing_chosen_asks_for_a_choice(form, key):
+    at = form.run()
+    at.multiselect(key=key).set_value([]).run()
+    assert planned(at) is None
+    assert "Choose at least one" in at.info[0].value
+
+
+def test_threads_pinning_and_starts_become_arms(form):
+    at = form.run()
+    at.multiselect(key="decode-omp").set_value([1, 8])
+    at.number_input(key="decode-cpu-first").set_value(0)
+    at.number_input(key="decode-cpu-last").set_value(1)
+    at.number_input(key="decode-starts").set_value(2)
+    jobs = planned(at.run())
+    assert len(jobs) == 2 * 2 * 2
+    assert {job["spec"]["omp_num_threads"] for job in jobs} == {1, 8}
+    assert all(job["spec"]["cpu_affinity"] == [0, 1] for job in jobs)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"x" * 4_000_000, "a few kB"),
+        (b"{}", "does not say"),
+        (json.dumps({"model_type": "qwen2", "hidden_size": 8}).encode(), "does not say"),
+        (b"not json", "not JSON"),
+    ],
+)
+def test_an_upload_that_is_no_model_is_refused_with_a_sentence(form, content, words):
+    at = form.run()
+    at.selectbox(key="decode-model").set_value("upload a config.json").run()
+    at.get("file_uploader")[0].upload("config.json", content, "application/json").run()
+    assert planned(at) is None
+    assert any(words in error.value for error in at.error)

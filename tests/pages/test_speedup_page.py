@@ -1,0 +1,326 @@
+"""The Speedup page on the published study, on measured runs, and on nothing."""
+
+import uuid
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from db import runs
+from models.result import EvaluationRef, Measurement, Result, Tool
+from pages import PAGES, Entry
+from pages.widgets import environment_compare, speedup_promise
+from pages.widgets.speedup_cases import build, with_runs
+
+MODEL = {
+    "model_type": "qwen2",
+    "hidden_size": 1536,
+    "intermediate_size": 8960,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 2,
+    "vocab_size": 151936,
+    "max_position_embeddings": 32768,
+    "tie_word_embeddings": True,
+}
+LARGE = MODEL | {"hidden_size": 5120, "intermediate_size": 13824, "num_hidden_layers": 48}
+LARGE |= {"num_attention_heads": 40, "num_key_value_heads": 8, "tie_word_embeddings": False}
+HOST = {
+    "hostname": "0123456789abcdef",
+    "cpu_model": "Example CPU",
+    "gpus": [{"index": 0, "uuid": "GPU-aaaa", "name": "Example GPU"}],
+}
+
+
+@pytest.fixture(autouse=True)
+def _in_the_navigation(monkeypatch):
+    entry = Entry("Speedup", "Explain", "Does TP help this model here?")
+    monkeypatch.setitem(PAGES, "speedup", entry)
+
+
+def decode_run(tp, steps, *, batch=1, model=MODEL, name="small", link=None, **changes):
+    """A measured decode run; steps: clock -> step times by round, milliseconds."""
+    dims = {"tp": tp, "batch": batch, "kv_len": 1024, "model": name}
+    if link:
+        dims["link"] = link
+    rows = [
+        Measurement(
+            metric="decode_step",
+            statistic="median",
+            unit="ms",
+            value=value,
+            n=100,
+            round=number,
+            dims={**dims, "clock": clock},
+            definition=f"linkworth:decode-{clock}:1",
+        )
+        for clock, values in steps.items()
+        for number, value in enumerate(values)
+    ]
+    rows.append(
+        Measurement(
+            metric="copy_bandwidth",
+            statistic="max",
+            unit="GB/s",
+            value=4300.0,
+            dims={"device": "GPU-aaaa"},
+            definition="linkworth:probe-copy:1",
+        )
+    )
+    fields = {
+        "kind": "decode",
+        "origin": "measured",
+        "title": f"{name} TP={tp}",
+        "spec": {"kind": "decode", "device": "cuda", "tp": tp, "model": model, "model_name": name},
+        "host": HOST,
+        "environment": {"variables": {}, "python": "3.12.3"},
+        "tool": Tool(name="linkworth"),
+        "measurements": rows,
+    }
+    return Result(**(fields | changes))
+
+
+def allreduce_run(size, latency_us, *, mode="exposed", link="on"):
+    row = Measurement(
+        metric="allreduce_latency",
+        statistic="median",
+        unit="us",
+        value=latency_us,
+        round=0,
+        dims={"bytes": size, "mode": mode, "ranks": 2, "link": link},
+        definition=f"linkworth:allreduce-{mode}:1",
+    )
+    return Result(
+        kind="allreduce",
+        origin="measured",
+        spec={"kind": "allreduce", "link": link},
+        host=HOST,
+        tool=Tool(name="linkworth"),
+        measurements=[row],
+    )
+
+
+def single(scale=1.0, **more):
+    return decode_run(
+        1,
+        {"wall_graph": [1.80 * scale, 1.81 * scale, 1.79 * scale], "replay": [1.70 * scale] * 3},
+        **more,
+    )
+
+
+def pair(scale=1.0, **more):
+    clocks = {
+        "wall_graph": [1.87 * scale, 1.88 * scale, 1.86 * scale],
+        "replay": [1.77 * scale] * 3,
+        "replay_no_allreduce": [1.39 * scale] * 3,
+    }
+    return decode_run(2, clocks, **({"link": "on"} | more))
+
+
+def at_url(**query):
+    """The page alone under a URL: opening a page inside the frame begins without a query."""
+    at = AppTest.from_string("from pages.speedup_page import render\nrender()", default_timeout=30)
+    for name, value in query.items():
+        at.query_params[name] = value
+    return at.run()
+
+
+def text_of(at):
+    """All words that the page shows."""
+    parts = (at.markdown, at.caption, at.info, at.warning, at.success, at.subheader)
+    return "\n".join(element.value for kind in parts for element in kind)
+
+
+def test_nothing_measured_says_what_to_do(empty_database, open_page):
+    at = open_page("speedup")
+    assert not at.exception
+    assert "two CPU ranks are enough" in at.info[0].value
+
+
+def test_the_published_study_alone_fills_the_page(database, open_page):
+    at = open_page("speedup")
+    assert not at.exception
+    words = text_of(at)
+    assert "TP=2 makes this model 27 % slower" in words
+    assert "TP=2 makes this model 22 % faster" in words
+    assert "residual −0.78 ms" in words
+    assert "residual +0.59 ms" in words
+    assert "a CPU that costs nothing would give at most 1.10×" in words
+    assert "direction only" in words
+    assert "At TP=2 the two are 2.4 % in wall clock, 12.2 % in graph replay apart." in words
+    assert "OMP_NUM_THREADS differs" in words
+    alts = [chart.proto.alt for chart in at.get("vega_lite_chart")]
+    assert any("from 0.79" in alt and "to 1.29" in alt for alt in alts)
+    assert any("fall short of the promised band" in alt for alt in alts)
+
+
+def test_the_clock_in_the_url_is_followed(database):
+    at = at_url(clock="replay")
+    alts = [chart.proto.alt for chart in at.get("vega_lite_chart")]
+    assert any("graph replay from 0.77" in alt and "to 1.24" in alt for alt in alts)
+    assert at.segmented_control(key="clock").value == "replay"
+
+
+def test_a_case_in_the_url_is_shown_alone(database):
+    case = next(case for case in build(database) if "B200" in case.label)
+    at = at_url(cases=case.code)
+    assert not at.exception
+    assert at.multiselect(key="speedup-cases").value == [case.code]
+    assert "Side by side" not in [header.value for header in at.subheader]
+
+
+def test_a_run_in_the_url_chooses_its_case(database):
+    runs.store(database, single())
+    cases = build(database)
+    published = next(case for case in cases if "B200" in case.label)
+    at = at_url(runs=published.run_ids[1])
+    (code,) = with_runs(cases, [published.run_ids[1]])
+    assert at.multiselect(key="speedup-cases").value == [code]
+
+
+def test_a_measured_pair_says_why_it_is_slower(database, open_page):
+    runs.store(database, single())
+    runs.store(database, pair())
+    runs.store(database, allreduce_run(3072, 6.5))
+    at = open_page("speedup")
+    assert not at.exception
+    words = text_of(at)
+    assert (
+        "On Example GPU TP=2 makes this model 4 % slower (1.87 ms a step against 1.80 ms, 0.96×): "
+        "halving the weights saves 0.31 ms, the all-reduces cost 0.38 ms, the CPU adds nothing."
+    ) in words
+    assert "Speedup with its 95 % interval: 0.95 to 0.97." in words
+    assert "57 calls × 6.5 µs give 0.370 ms (ratio 1.03). They agree within 15%" in words
+    assert "a link that costs nothing at most 1.26×" in words
+
+
+def test_the_floor_stands_beside_each_measured_step(database):
+    runs.store(database, single())
+    (case,) = [case for case in build(database) if case.origin == "measured"]
+    assert case.points[1].floor_ms == pytest.approx(0.725, abs=0.005)
+    assert case.parameters == 1_543_714_304
+
+
+def test_unexplained_communication_is_printed_with_its_amount(database, open_page):
+    runs.store(database, single())
+    runs.store(database, pair())
+    runs.store(database, allreduce_run(3072, 4.0))
+    words = text_of(open_page("speedup"))
+    assert "*Unexplained*: +0.15 ms" in words
+
+
+def test_an_eager_all_reduce_is_never_multiplied(database, open_page):
+    runs.store(database, single())
+    runs.store(database, pair())
+    runs.store(database, allreduce_run(3072, 30.0, mode="eager"))
+    words = text_of(open_page("speedup"))
+    assert "no AllReduce sweep on the same GPUs, link and message" in words
+
+
+def test_link_arms_share_the_single_gpu(database):
+    runs.store(database, single())
+    runs.store(database, pair())
+    runs.store(database, pair(1.1, link="off"))
+    measured = [case for case in build(database) if case.origin == "measured"]
+    assert {case.link: sorted(case.points) for case in measured} == {"on": [1, 2], "off": [1, 2]}
+
+
+def test_an_invalid_run_is_shown_and_never_compared(database, open_page):
+    runs.store(database, single())
+    runs.store(database, pair(validity="invalid", reasons=["wrong values"]))
+    at = open_page("speedup")
+    assert not at.exception
+    assert "No verdict yet: a TP size above 1 is not measured" in text_of(at)
+    (case,) = [case for case in build(database) if case.origin == "measured"]
+    assert sorted(case.points) == [1, 2]
+    assert sorted(case.valid) == [1]
+
+
+def test_break_even_lies_between_two_measured_models(database, open_page):
+    for run in (single(), pair()):
+        runs.store(database, run)
+    for tp, wall in ((1, 8.0), (2, 5.0)):
+        large = decode_run(
+            tp,
+            {"wall_graph": [wall] * 3, "replay": [wall - 0.1] * 3},
+            model=LARGE,
+            name="large",
+            link="on" if tp > 1 else None,
+        )
+        runs.store(database, large)
+    words = text_of(open_page("speedup"))
+    assert "TP=2 pays above a model size of about" in words
+    assert "(between the measured 1.54 and 14.8)" in words
+    assert "One batch is measured" in words
+
+
+def test_a_newer_run_of_the_same_case_replaces_the_older_unless_asked(database):
+    first = runs.store(database, single())
+    second = runs.store(database, single(1.5))
+    (newest,) = [case for case in build(database) if case.origin == "measured"]
+    assert newest.points[1].run_id == second
+    (asked,) = [case for case in build(database, [first]) if case.origin == "measured"]
+    assert asked.points[1].run_id == first
+
+
+def test_three_sizes_are_fitted(database, open_page):
+    runs.store(database, single())
+    runs.store(database, pair())
+    runs.store(database, decode_run(4, {"replay": [1.9] * 3, "wall_graph": [2.0] * 3}, link="on"))
+    words = text_of(open_page("speedup"))
+    assert "T = A/tp + C" in words
+
+
+def test_cpu_ranks_have_wall_clock_only_and_are_explained(database, open_page):
+    spec = {"kind": "decode", "device": "cpu", "model": MODEL, "model_name": "small"}
+    for tp, step in ((1, 20.0), (2, 30.0)):
+        run = decode_run(tp, {"wall_eager": [step] * 3}, spec={**spec, "tp": tp})
+        runs.store(database, run)
+    at = open_page("speedup")
+    assert not at.exception
+    words = text_of(at)
+    assert "On CPU ranks, Example CPU TP=2 makes this model 50 % slower" in words
+
+
+def test_the_promise_is_held_against_the_best_arm_of_the_smaller_size(database):
+    frame = speedup_promise.gains(database)
+    row = frame[frame["change"].str.contains("concurrency 1")].iloc[0]
+    assert row["gain"] == pytest.approx(57.4 / 66.0)
+    assert (row["promised low"], row["promised high"]) == (1.5, 1.8)
+
+
+COMPARE = """
+from pages.widgets import environment_compare, store
+environment_compare.render(store.engine(), {left!r}, {right!r})
+"""
+
+
+def test_conditions_of_any_two_runs_stand_side_by_side(database):
+    left = runs.store(database, single())
+    threads = {"variables": {"OMP_NUM_THREADS": "8"}, "python": "3.10.1"}
+    right = runs.store(database, pair(environment=threads))
+    at = AppTest.from_string(COMPARE.format(left=left, right=right), default_timeout=20).run()
+    assert not at.exception
+    frame = at.dataframe[0].value
+    assert frame["condition"].tolist()[:2] == ["OMP_NUM_THREADS", "python"]
+    assert frame["why it matters"][0]
+    assert len(environment_compare.offer(database, left, right)) == 2
+    same = AppTest.from_string(COMPARE.format(left=left, right=left), default_timeout=20).run()
+    assert "No recorded condition differs" in same.success[0].value
+
+
+def test_compare_in_the_url_chooses_the_two_runs(database):
+    ids = [run_id for case in build(database) for run_id in case.run_ids]
+    at = at_url(compare=f"{ids[0]},{ids[2]}")
+    assert [at.selectbox(key=f"compare-{side}").value for side in ("left", "right")] == [
+        ids[0],
+        ids[2],
+    ]
+
+
+def test_merged_rounds_of_an_evaluation_are_one_reading(database):
+    for number in range(3):
+        run = single(1 + number / 100, evaluation=EvaluationRef(id="e", arm="TP=1", order=number))
+        run = run.model_copy(update={"id": str(uuid.uuid4())})
+        runs.store(database, run)
+    (case,) = [case for case in build(database) if case.origin == "measured"]
+    assert len(case.points[1].wall.rounds) == 9
