@@ -46,14 +46,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _load(paths: Sequence[Path]) -> list[tuple[str, bytes]]:
-    found: list[tuple[str, bytes]] = []
+def _load(paths: Sequence[Path]) -> list[files.File]:
+    found: list[files.File] = []
     for path in paths:
         if path.is_dir():
             found.extend(files.of_folder(path))
         else:
             check_size(path.stat().st_size)
-            found.append((str(path) if len(paths) > 1 else path.name, path.read_bytes()))
+            name = str(path) if len(paths) > 1 else path.name
+            found.append(files.File(name, path.read_bytes()))
     return found
 
 

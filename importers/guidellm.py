@@ -86,7 +86,7 @@ def _draft(item: Mapping[str, Any], version: str | None, model: str | None) -> D
     if not completed:
         draft.invalid("completed_zero", COMPLETED_ZERO)
         return draft
-    draft.dims = _load(item)
+    draft.dims = {**_load(item), **_lengths(metrics)}
     draft.spec = {
         "kind": "serving",
         "model": model,
@@ -176,6 +176,17 @@ def _load(item: Mapping[str, Any]) -> dict[str, Any]:
     if rate:
         dims["request_rate"] = rate
     return dims
+
+
+def _lengths(metrics: Mapping[str, Any]) -> dict[str, int]:
+    """Tokens of prompts and answers, where every request had the same number."""
+    found: dict[str, int] = {}
+    for name, ours in (("prompt_token_count", "input_len"), ("output_token_count", "output_len")):
+        block = _successful(metrics, name)
+        tokens = count(block.get("mean"))
+        if tokens and number(block.get("std_dev")) == 0:
+            found[ours] = tokens
+    return found
 
 
 def _model(record: Mapping[str, Any]) -> str | None:

@@ -11,6 +11,7 @@ import pytest
 
 from importers import archive, files, own, recognise, text
 from importers.__main__ import main
+from importers.files import File
 from models.errors import UnreadableFile
 from models.result import Bundle, Result, dumps, json_schema
 
@@ -189,7 +190,7 @@ def test_results_have_the_published_schema() -> None:
 
 
 def test_the_same_record_twice_is_one_result() -> None:
-    readings = files.read_each([("a.json", GOOD), ("b.json", GOOD + b"\n")])
+    readings = files.read_each([File("a.json", GOOD), File("b.json", GOOD + b"\n")])
     assert [len(reading.results) for reading in readings] == [1, 0]
     assert readings[1].bundle is not None
     assert readings[1].bundle.warnings[-1].code == "duplicate"
@@ -208,8 +209,8 @@ def test_a_zip_is_its_files() -> None:
         "runs/a.json": GOOD, "runs/b.txt": TABLE, "notes.txt": b"nothing", "empty/": b"",
         "__MACOSX/a.json": b"junk", "runs/.hidden.json": b"junk",
     })  # fmt: skip
-    expanded = list(files.expand([("mine.zip", data)]))
-    assert [name for name, _ in expanded] == [
+    expanded = list(files.expand([File("mine.zip", data)]))
+    assert [file.name for file in expanded] == [
         "mine/notes.txt",
         "mine/runs/a.json",
         "mine/runs/b.txt",
@@ -250,7 +251,7 @@ def test_a_damaged_zip_is_refused() -> None:
 def test_progress_names_every_file() -> None:
     told: list[tuple[int, str]] = []
     files.read_each(
-        [("a.json", GOOD), ("b.txt", TABLE)], lambda done, name: told.append((done, name))
+        [File("a.json", GOOD), File("b.txt", TABLE)], lambda done, name: told.append((done, name))
     )
     assert told == [(0, "a.json"), (1, "b.txt"), (2, "")]
 

@@ -45,7 +45,9 @@ def test_a_thousand_files_in_a_minute() -> None:
     low, high = math.log(SMALLEST), math.log(LARGEST)
     sizes = [math.exp(low + (high - low) * (k + 0.5) / N_FILES) for k in range(N_FILES)]
     rng.shuffle(sizes)
-    several = [(f"run-{k}.json", detailed_run(int(size), k, rng)) for k, size in enumerate(sizes)]
+    several = [
+        files.File(f"run-{k}.json", detailed_run(int(size), k, rng)) for k, size in enumerate(sizes)
+    ]
     started = time.perf_counter()
     readings = files.read_each(several)
     took = time.perf_counter() - started
