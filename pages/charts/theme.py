@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import altair as alt
 
-# The same hue in each slot of both themes; Streamlit swaps them with the theme (config.toml).
-PALETTE = ("#3F93F7", "#593301", "#296C52", "#DB5FA1", "#9E882F", "#7D44B2")
+# One set for both themes and for exported pictures: each has a contrast of at least 3 on white and
+# on the dark background. The same six stand in .streamlit/config.toml for marks without an arm.
+PALETTE = ("#3A8EE6", "#B8620E", "#1F9268", "#D9589F", "#8C7A14", "#8A5FD0")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3])
 

@@ -1,12 +1,14 @@
 """A table or chart never stands alone: numbers behind it, and files to take away."""
 
-import io
 import re
 from typing import Any
 
 import altair as alt
 import pandas as pd
 import streamlit as st
+import vl_convert
+
+from pages.charts.theme import PALETTE
 
 
 def _slug(name: str) -> str:
@@ -60,13 +62,14 @@ def table(
     )
 
 
-def _picture(drawing: alt.TopLevelMixin, form: str) -> bytes:
-    """PNG or SVG of a chart, made without a browser."""
-    target = io.BytesIO() if form == "png" else io.StringIO()
-    options = {"scale_factor": 2.0} if form == "png" else {}
-    drawing.save(target, format=form, **options)
-    value = target.getvalue()
-    return value if isinstance(value, bytes) else value.encode()
+def picture(drawing: alt.TopLevelMixin, form: str) -> bytes:
+    """PNG or SVG of a chart, made without a browser, in the app's colours."""
+    spec = drawing.to_dict()
+    spec.setdefault("config", {}).setdefault("range", {}).setdefault("category", list(PALETTE))
+    spec.setdefault("width", 640)
+    if form == "svg":
+        return vl_convert.vegalite_to_svg(spec).encode()
+    return vl_convert.vegalite_to_png(spec, scale=2.0)
 
 
 def chart(
@@ -99,7 +102,7 @@ def chart(
                 label,
                 data=(lambda: _csv(data))
                 if form == "csv"
-                else (lambda form=form: _picture(drawing, form)),
+                else (lambda form=form: picture(drawing, form)),
                 file_name=f"linkworth-{_slug(name)}.{form}",
                 mime=mime,
                 key=f"{stem}-{form}",

@@ -1,0 +1,42 @@
+import altair as alt
+import pandas as pd
+import pytest
+
+from pages.charts import theme
+from pages.widgets.downloads import picture
+
+
+@pytest.mark.parametrize(("form", "magic"), [("png", b"\x89PNG"), ("svg", b"<svg")])
+def test_a_chart_leaves_as_a_picture(form: str, magic: bytes) -> None:
+    frame = pd.DataFrame({"x": [1, 2], "y": [3, 4]})
+    drawing = alt.Chart(frame).mark_bar().encode(x="x:Q", y="y:Q")
+    data = picture(drawing, form)
+    assert data.startswith(magic)
+    assert len(data) > 500
+
+
+def test_layers_leave_as_a_picture() -> None:
+    frame = pd.DataFrame({"x": [1, 2], "y": [3, 4]})
+    base = alt.Chart(frame).encode(x="x:Q", y="y:Q")
+    assert picture(base.mark_line() + base.mark_point(), "svg").startswith(b"<svg")
+
+
+def test_an_arm_keeps_its_slot() -> None:
+    assert theme.slots(["B", "link on", "A"])["link on"] == 0
+    assert theme.slots(["link on"])["link on"] == 0
+    both = theme.slots(["x", "link off", "link on"])
+    assert both["link off"] == 1
+    assert len(set(both.values())) == 3
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("colour", theme.PALETTE)
+@pytest.mark.parametrize("background", ["#FFFFFF", "#0E1117"])
+def test_contrast_on_both_themes(colour: str, background: str) -> None:
+    one, other = sorted((_luminance(colour), _luminance(background)))
+    assert (other + 0.05) / (one + 0.05) >= 3
