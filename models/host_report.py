@@ -1,7 +1,8 @@
 """Everything that a person should know of a host before measuring, from its topology result."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -64,7 +65,27 @@ def findings(
                 "There is no link between GPUs to measure; copies inside the GPU can be.",
             )
         )
-    return sorted(found, key=lambda one: one.severity != "problem")
+    return sorted(_gathered(found), key=lambda one: one.severity != "problem")
+
+
+def _gathered(found: Sequence[Finding]) -> list[Finding]:
+    """The same sentence about several GPUs becomes one about all of them."""
+    alike: dict[tuple[str, str, str], list[Finding]] = {}
+    for one in found:
+        said = one.sentence
+        if len(one.gpus) == 1:
+            said = said.removeprefix(f"GPU {one.gpus[0]}: ")
+        alike.setdefault((one.code, said, one.meaning), []).append(one)
+    return [
+        same[0]
+        if len(same) == 1
+        else replace(
+            same[0],
+            sentence=f"{gpu_words([gpu for one in same for gpu in one.gpus])}: {said}",
+            gpus=tuple(gpu for one in same for gpu in one.gpus),
+        )
+        for (_, said, _), same in alike.items()
+    ]
 
 
 def _state(gpu: Gpu) -> list[Finding]:

@@ -50,7 +50,12 @@ def render() -> None:
     hardware_p2p.render(shown, here=here)
     if shown.links is not None:
         st.subheader("Placement")
-        hardware_placement.render(shown, here=here, busy=_busy(shown, aside))
+        hardware_placement.render(
+            shown,
+            here=here,
+            busy=_busy(shown, aside),
+            broken=hardware_p2p.broken_pairs(shown),
+        )
     st.subheader("Host")
     hardware_tables.host(shown)
 
@@ -85,7 +90,7 @@ def _without_gpus(shown: Result, *, here: bool) -> None:
 
 def _busy(shown: Result, aside: set[str]) -> set[int]:
     """Indices of GPUs that are in use, or set aside after an incident."""
-    in_use = {one.gpus[0] for one in findings(shown) if one.code == "gpu_busy"}
+    in_use = {gpu for one in findings(shown) if one.code == "gpu_busy" for gpu in one.gpus}
     return in_use | {
         gpu.index
         for gpu in shown.gpus or []

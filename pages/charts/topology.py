@@ -144,8 +144,7 @@ def matrix(frame: pd.DataFrame, names: Sequence[str]) -> alt.LayerChart:
     words = alt.Chart(shown).mark_text(fontSize=12, color=QUIET).encode(**axes, text="link:N")
     if len(names) > 16:
         words = words.mark_text(fontSize=7, color=QUIET)
-    side = min(max(90, 42 * len(names)), 640)
-    return alt.layer(cells, words).properties(height=side, width=min(side * 1.6, 900))
+    return alt.layer(cells, words).properties(height=_side(len(names)), width="container")
 
 
 def takeaway(links: LinkMatrix) -> str:
@@ -163,14 +162,16 @@ def takeaway(links: LinkMatrix) -> str:
     return f"{len(whole)} GPUs, {len(codes)} {pairs}: {', '.join(parts)}."
 
 
-def _device(name: object) -> str:
-    """A device as an axis names it: GPUs by number, "cpu" and "all" as words."""
-    return f"GPU {name}" if str(name).isdigit() else {"cpu": "CPU"}.get(str(name), str(name))
+def _device(name: object, kind: str) -> str:
+    """A device as an axis names it: by kind and number, "cpu" and "all" as words."""
+    return f"{kind} {name}" if str(name).isdigit() else {"cpu": "CPU"}.get(str(name), str(name))
 
 
-def pair_heat(frame: pd.DataFrame, unit: str) -> alt.LayerChart:
+def pair_heat(frame: pd.DataFrame, unit: str, kind: str = "GPU") -> alt.LayerChart:
     """Measured values a pair: columns from, to, value; the number in every cell."""
-    shown = frame.assign(**{name: frame[name].map(_device) for name in ("from", "to")})
+    shown = frame.assign(
+        **{end: [_device(name, kind) for name in frame[end]] for end in ("from", "to")}
+    )
     names = sorted({*shown["from"], *shown["to"]}, key=lambda name: (len(name), name))
     axes = {
         "x": alt.X("to:N", sort=names, title="to", axis=alt.Axis(orient="top", labelAngle=0)),
@@ -188,7 +189,11 @@ def pair_heat(frame: pd.DataFrame, unit: str) -> alt.LayerChart:
     words = (
         alt.Chart(shown)
         .mark_text(fontSize=12)
-        .encode(**axes, text=alt.Text("value:Q", format=".3~s" if unit == "" else ".4~g"))
+        .encode(**axes, text=alt.Text("value:Q", format=".4~g"))
     )
-    side = min(max(120, 46 * len(names)), 640)
-    return alt.layer(cells, words).properties(height=side, width=min(side * 1.7, 900))
+    return alt.layer(cells, words).properties(height=_side(len(names)), width="container")
+
+
+def _side(n: int) -> int:
+    """Height of a matrix: axis and legend take their part of it."""
+    return min(110 + 40 * n, 760)

@@ -1,26 +1,19 @@
 """Does peer-to-peer work? The check on the Hardware page: start it, and read its last answer."""
 
 import uuid
-from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from db import hosts, jobs, runs
 from models.errors import InvalidSpec, NotFound
-from models.metrics import METRICS
 from models.result import Result
-from pages.charts.topology import pair_heat
-from pages.widgets import live_job, store
-from pages.widgets.badges import badge
-from pages.widgets.downloads import chart, table
-from pages.widgets.links import page_link
+from pages.widgets import hardware_p2p_result, live_job, store
 from runners.spec import P2PSpec, parse_spec
 from settings import settings
 
 _TOKEN = "p2p-token"  # noqa: S105  (an idempotency token, no secret)
-_MATRIX_METRICS = ("p2p_bandwidth", "p2p_latency")
-_SERIES = ("direction", "link", "test", "method", "bytes")
+# seconds a pair: copies and collective, and what the load adds; a hang takes longer
+_PAIR_S, _LOAD_S = 50.0, 75.0
 TIERS = (
     "Three tiers a pair, each in its own process with a time limit: the driver grants peer access; "
     "data that one GPU writes are read back right from the other; an all-reduce over the pair is "
@@ -74,11 +67,35 @@ def _form(shown: Result) -> None:
         )
     if len(chosen) == 1:
         st.caption("One GPU has no pair: the check measures copies inside it.")
+    if len(chosen) > 1:
+        st.caption(f"Expected: about {live_job.duration_words(expected_s(len(chosen), risky))}.")
     if st.button("Check peer-to-peer", key="check-start", disabled=not chosen):
         try:
-            start(P2PSpec(device="cuda", gpus=list(chosen), engine_under_load=risky))
+            start(spec_for(list(chosen), risky=risky))
         except InvalidSpec as error:
             store.show_error(error)
+
+
+def expected_s(n_gpus: int, risky: bool) -> float:
+    """How long a check takes: each pair in turn, each tier in processes of its own."""
+    n_pairs = n_gpus * (n_gpus - 1) // 2
+    return 20.0 * n_gpus + n_pairs * (_PAIR_S + (_LOAD_S if risky else 0.0))
+
+
+def spec_for(uuids: list[str], *, risky: bool) -> P2PSpec:
+    """The check of these GPUs, with time enough for every pair.
+
+    Raises:
+        InvalidSpec: The settings and the choice make no check.
+    """
+    engine = settings().vllm_interpreter() if risky else None
+    return P2PSpec(
+        device="cuda",
+        gpus=list(uuids),
+        engine_under_load=risky,
+        vllm_python=str(engine) if engine else None,
+        time_limit_s=max(600.0, 3 * expected_s(len(uuids), risky)),
+    )
 
 
 def start(spec: P2PSpec) -> None:
@@ -141,84 +158,32 @@ def _last(shown: Result, *, here: bool) -> None:
     if chosen != start:
         st.query_params["p2p"] = chosen
         st.rerun()
-    _draw(runs.load(store.engine(), chosen), chosen)
+    hardware_p2p_result.draw(runs.load(store.engine(), chosen), chosen)
+
+
+def broken_pairs(shown: Result) -> dict[frozenset[int], str]:
+    """Pairs of GPUs that the newest check of this machine found broken, with what it saw."""
+    frame = runs.list_runs(store.engine(), kinds=["p2p"], origins=["measured"], limit=20)
+    run_id = _own([str(one) for one in frame["id"]], shown)
+    if run_id is None:
+        return {}
+    told = runs.load(store.engine(), run_id).environment.get("pairs") or []
+    return {
+        frozenset((pair["src"], pair["dst"])): pair["sentence"]
+        for pair in told
+        if pair["code"] in hardware_p2p_result.BROKEN
+    }
 
 
 def _own(ids: list[str], shown: Result) -> str | None:
-    """The newest check that was made on the machine on the page."""
+    """The newest check of this machine; a rehearsal on CPU ranks only for want of a real one."""
     wanted = hosts.host_id(shown.host)
-    if wanted is None:
-        return None
-    for run_id in ids[:20]:
-        if hosts.host_id(runs.load(store.engine(), run_id).host) == wanted:
+    rehearsal = None
+    for run_id in ids[:20] if wanted is not None else ():
+        run = runs.load(store.engine(), run_id)
+        if hosts.host_id(run.host) != wanted:
+            continue
+        if run.spec.get("device") != "cpu":
             return run_id
-    return None
-
-
-def _draw(run: Result, run_id: str) -> None:
-    when = f" {run.started_at:%Y-%m-%d %H:%M} UTC" if run.started_at else ""
-    st.markdown(f"{badge(run.origin, run.validity)}{when}")
-    for reason in run.reasons:
-        st.error(reason)
-    for notice in run.warnings:
-        if notice.text not in run.reasons:
-            st.warning(notice.text)
-    frame = pair_frame(run)
-    if not frame.empty:
-        _matrices(frame)
-        table(frame, "peer-to-peer", f"{len(frame)} copy measurements of {run.tool.name}")
-    elif run.validity == "valid":
-        st.caption("This result holds no copy bandwidth or latency.")
-    page_link("runs", "Conditions and raw data", run=run_id)
-
-
-def pair_frame(run: Result) -> pd.DataFrame:
-    """Copy bandwidths and latencies, one row a pair and way of measuring."""
-    rows: list[dict[str, Any]] = [
-        {
-            "what": METRICS[row.metric].label,
-            "from": row.dims.get("src", row.dims.get("device")),
-            "to": row.dims.get("dst", row.dims.get("device")),
-            "value": row.value,
-            "unit": row.unit,
-            "statistic": row.statistic,
-            **{name: row.dims[name] for name in _SERIES if row.dims.get(name) is not None},
-            "metric": row.metric,
-        }
-        for row in run.measurements
-        if row.metric in (*_MATRIX_METRICS, "copy_bandwidth", "host_copy_bandwidth", "wrong_values")
-    ]
-    return pd.DataFrame(rows)
-
-
-def _series(row: pd.Series) -> str:
-    """A measurement's kind in words: what tells two matrices apart."""
-    words = [row["what"]]
-    direction = {"both": "both ways together", "one": "one way"}.get(row.get("direction"))
-    link = {"on": "link on", "off": "link off"}.get(row.get("link"))
-    size = f"{int(row['bytes']):,} B" if pd.notna(row.get("bytes")) else None
-    test = row.get("test") if pd.notna(row.get("test")) else None
-    method = row.get("method") if pd.notna(row.get("method")) else None
-    words += [str(part) for part in (direction, link, test, method, size) if part]
-    return ", ".join(words)
-
-
-def _matrices(frame: pd.DataFrame) -> None:
-    pairs = frame[frame["metric"].isin(_MATRIX_METRICS) & (frame["from"] != frame["to"])].copy()
-    pairs = pairs.dropna(subset=["value"])
-    if pairs.empty:
-        return
-    pairs["series"] = pairs.apply(_series, axis="columns")
-    names = list(dict.fromkeys(pairs["series"]))
-    chosen = names[0]
-    if len(names) > 1:
-        chosen = st.selectbox("Matrix", names, key="p2p-series")
-    shown = pairs[pairs["series"] == chosen]
-    unit = str(shown["unit"].iloc[0])
-    low, high = float(shown["value"].min()), float(shown["value"].max())
-    chart(
-        pair_heat(shown[["from", "to", "value"]], unit),
-        "peer-to-peer matrix",
-        f"{chosen}: {low:.4g} to {high:.4g} {unit} over {len(shown)} directions",
-        shown[["from", "to", "value", "unit"]],
-    )
+        rehearsal = rehearsal or run_id
+    return rehearsal

@@ -1,7 +1,7 @@
 """Placement on the Hardware page: which GPUs should share a group, and a run to prove it."""
 
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pandas as pd
@@ -26,13 +26,20 @@ _KERNEL_WORDS = {
 _FIRST_PORT = 8000
 
 
-def render(result: Result, *, here: bool, busy: Collection[int]) -> None:
+def render(
+    result: Result,
+    *,
+    here: bool,
+    busy: Collection[int],
+    broken: Mapping[frozenset[int], str],
+) -> None:
     """Draw the section.
 
     Args:
         result: A topology with links.
         here: Whether the machine is this one, so that a run can be opened.
         busy: Indices of GPUs in use or set aside.
+        broken: Pairs that a check found broken, with what it saw.
     """
     gpus = result.gpus or []
     n = len(gpus)
@@ -72,6 +79,7 @@ def render(result: Result, *, here: bool, busy: Collection[int]) -> None:
     except InvalidSpec as error:
         store.show_error(error)
         return
+    _warn_broken(ranking.best, broken)
     _best(ranking, here=here)
     _others(ranking)
     offered = proposals(links, tp, replicas, **asked)
@@ -81,6 +89,19 @@ def render(result: Result, *, here: bool, busy: Collection[int]) -> None:
         st.markdown("**Two groups of two, or one of four?**")
         st.markdown(two_pairs_or_four(pairs, four))
         _compare([pairs, four])
+
+
+def _warn_broken(best: Placement, broken: Mapping[frozenset[int], str]) -> None:
+    """A good link that moves wrong data is no link: the check outweighs the table."""
+    for group in best.gpus:
+        for pair, seen in broken.items():
+            if pair <= set(group):
+                first, second = sorted(pair)
+                st.error(
+                    f"**GPUs {first} and {second} share a group here, and the peer-to-peer check "
+                    f"says: {seen}** Keep the link off for them (NCCL_P2P_DISABLE=1 and "
+                    "--disable-custom-all-reduce) until a check passes."
+                )
 
 
 def _best(ranking: Ranking, *, here: bool) -> None:

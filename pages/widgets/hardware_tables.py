@@ -52,6 +52,8 @@ def _gpu_row(gpu: Gpu, loaded: Mapping[str, Any]) -> dict[str, Any]:
         "card": product(gpu),
         "memory (GB)": None if memory is None else memory / 1e9,
         "in use (GB)": None if used is None else used / 1e9,
+        "NVLinks active": _links(facts),
+        "rate a link (GB/s)": facts.get("gb_s_per_link"),
         "power cap (W)": facts.get("power_limit_w"),
         "power (W)": facts.get("power_w"),
         "SM clock (MHz)": facts.get("sm_clock_mhz"),
@@ -60,8 +62,6 @@ def _gpu_row(gpu: Gpu, loaded: Mapping[str, Any]) -> dict[str, Any]:
         "PCIe when read": _slot(facts.get("pcie_gen"), facts.get("pcie_width")),
         "PCIe under load": _slot(loaded.get("pcie_gen"), loaded.get("pcie_width")),
         "PCIe at most": _slot(facts.get("pcie_gen_max"), facts.get("pcie_width_max")),
-        "NVLinks active": _links(facts),
-        "rate a link (GB/s)": facts.get("gb_s_per_link"),
         "uncorrected ECC errors": ecc.get("uncorrected"),
         "NUMA node": gpu.numa,
         "CPUs": gpu.cpus,
@@ -106,11 +106,18 @@ def gpus(result: Result, loaded: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def show_findings(found: Sequence[Finding]) -> None:
-    """What stands out, what it means, what to do; problems first."""
+    """What stands out, what it means, what to do: a box for each problem, a list of notes."""
     for one in found:
-        box = st.warning if one.severity == "problem" else st.info
-        step = f"  \n**Next:** {one.next_step}" if one.next_step else ""
-        box(f"**{one.sentence}** {one.meaning}{step}")
+        if one.severity == "problem":
+            st.warning(_words(one))
+    notes = [one for one in found if one.severity != "problem"]
+    if notes:
+        st.markdown("\n".join(f"- {_words(one)}" for one in notes))
+
+
+def _words(one: Finding) -> str:
+    step = f" **Next:** {one.next_step}" if one.next_step else ""
+    return f"**{one.sentence}** {one.meaning}{step}"
 
 
 def show_notices(result: Result, found: Sequence[Finding]) -> None:

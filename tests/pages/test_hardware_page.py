@@ -142,7 +142,7 @@ def test_more_groups_than_gpus_is_a_sentence(page: Callable[..., AppTest]) -> No
 
 
 def test_this_machine_shows_its_gpus_findings_and_opens_a_run(
-    database: Engine, page: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+    database: Engine, page: Callable[..., AppTest]
 ) -> None:
     hosts.remember(database, HOST)
     runs.store(database, measured())
@@ -383,12 +383,9 @@ def test_starting_a_check_queues_one_job_for_the_gpus_by_uuid(
     at.button(key="check-start").click().run()
     assert not at.exception
     (job,) = jobs.list_jobs(database)
-    assert job["spec"] == {
-        "kind": "p2p",
-        "device": "cuda",
-        "gpus": ["GPU-00000000-0000", "GPU-00000001-0000"],
-        "engine_under_load": True,
-    }
+    spec = job["spec"]
+    assert (spec["kind"], spec["device"], spec["engine_under_load"]) == ("p2p", "cuda", True)
+    assert spec["gpus"] == ["GPU-00000000-0000", "GPU-00000001-0000"]
     assert param(at, "check") == job["id"]
 
 
@@ -407,22 +404,89 @@ def test_the_last_check_of_this_machine_is_shown_with_its_matrix(
     )
 
 
-def test_a_failed_check_shows_its_reason_and_next_step(
+def pair(src: int, dst: int, code: str, sentence: str, step: str, tier: str | None) -> dict:
+    return {
+        "src": src, "dst": dst, "code": code, "tier": tier, "sentence": sentence,
+        "next_step": step, "tiers": [], "collective_us": {}, "load": None,
+    }  # fmt: skip
+
+
+def test_every_pair_has_its_verdict_and_a_broken_one_is_kept_out_of_groups(
+    database: Engine, page: Callable[..., AppTest]
+) -> None:
+    hosts.remember(database, HOST)
+    runs.store(database, measured(3))
+    wrong = "Granted but wrong: 3 values arrived wrong."
+    runs.store(
+        database,
+        checked(
+            validity="suspect",
+            reasons=[f"GPUs 0 and 2: {wrong}"],
+            warnings=[Notice(code="peer_wrong", text=f"GPUs 0 and 2: {wrong} Check ACS.")],
+            environment={
+                "pairs": [
+                    pair(0, 1, "works", "Works as far as tested: a collective.", "", "collective"),
+                    pair(0, 2, "wrong", wrong, "Check ACS.", "grant"),
+                ]
+            },
+            measurements=[
+                Measurement(
+                    metric="wrong_values",
+                    unit="",
+                    value=count,
+                    definition="linkworth:copy:1",
+                    dims={"src": 0, "dst": target, "bytes": 4096, "test": "counting"},
+                )
+                for target, count in ((1, 0), (2, 3))
+            ],
+        ),
+    )
+    at = page()
+    assert not at.exception
+    errors = "\n".join(one.value for one in at.error)
+    assert f"**GPUs 0 and 2: {wrong}**" in errors
+    assert "Check ACS." in errors
+    assert "GPUs 0 and 2 share a group here" in errors
+    assert "**2 pairs: 1 works as far as tested, 1 granted but wrong.**" in texts(at)
+    assert "2 copies verified at their destination (1 sizes, 1 patterns): 3 wrong values" in texts(
+        at
+    )
+    assert not any("Check ACS" in one.value for one in at.warning)
+
+
+def test_a_real_check_counts_more_than_a_rehearsal(
     database: Engine, page: Callable[..., AppTest]
 ) -> None:
     hosts.remember(database, HOST)
     runs.store(database, measured(2))
-    wrong = checked(
-        validity="invalid",
-        reasons=["GPUs 0 and 1: granted but wrong."],
-        warnings=[Notice(code="next", text="Check ACS and IOMMU.")],
-        measurements=[],
+    runs.store(database, checked(title="real", spec={"device": "cuda"}))
+    runs.store(database, checked(title="rehearsal", spec={"device": "cpu"}))
+    at = page()
+    shown = next(box for box in at.selectbox if box.label == "Result")
+    assert shown.value is not None
+    assert runs.load(database, shown.value).title == "real"
+
+
+def test_another_tools_result_is_shown_with_its_reason(
+    database: Engine, page: Callable[..., AppTest]
+) -> None:
+    hosts.remember(database, HOST)
+    runs.store(database, measured(2))
+    run_id = runs.store(
+        database,
+        checked(
+            origin="imported",
+            host={},
+            validity="invalid",
+            reasons=["The copied data were wrong."],
+            warnings=[Notice(code="waived", text="Not run on this machine: x.")],
+            measurements=[],
+        ),
     )
-    run_id = runs.store(database, wrong)
     at = page(p2p=run_id)
     assert not at.exception
-    assert "GPUs 0 and 1: granted but wrong." in [one.value for one in at.error]
-    assert "Check ACS and IOMMU." in [one.value for one in at.warning]
+    assert "The copied data were wrong." in [one.value for one in at.error]
+    assert "Not run on this machine: x." in [one.value for one in at.warning]
 
 
 def test_a_check_named_in_the_url_as_a_run_is_shown_in_its_section(
