@@ -37,6 +37,11 @@ PAGES: dict[str, Entry] = {
         "Explain",
         "Is the message latency-bound, and what does a step pay?",
     ),
+    "speedup": Entry(
+        "Speedup",
+        "Explain",
+        "Does tensor parallelism help this model here, and where does a step's time go?",
+    ),
     "method": Entry("Method", "About", "What each number means and how it is obtained."),
     "settings": Entry("Settings", "About", "Every setting and where its value came from."),
 }

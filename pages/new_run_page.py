@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from db import jobs
-from pages.widgets import allreduce_form, live_job, store
+from pages.widgets import allreduce_form, decode_form, live_job, store
 from pages.widgets.links import page_link
 from settings import settings
 
@@ -16,10 +16,13 @@ Form = Callable[[], list[dict[str, Any]] | None]
 # kind -> (words, form that returns planned jobs)
 FORMS: dict[str, tuple[str, Form]] = {
     "allreduce": ("AllReduce sweep", allreduce_form.render),
+    "decode": ("Decode step", decode_form.render),
 }
 EXPLAINED = {
     "allreduce": "How long does one all-reduce take, message by message? The small ones decide "
     "what tensor parallelism costs a token.",
+    "decode": "How long does one token take at each TP size, and which part of it is the GPU, the "
+    "link and the CPU?",
 }
 
 
@@ -44,6 +47,10 @@ def render() -> None:
         st.rerun()
 
 
+def _words(kind: str) -> str:
+    return FORMS[kind][0]
+
+
 def _kind() -> str:
     names = list(FORMS)
     if len(names) == 1:
@@ -53,7 +60,7 @@ def _kind() -> str:
             "Benchmark",
             names,
             default=names[0],
-            format_func=lambda name: FORMS[name][0],
+            format_func=_words,
             required=True,
             key="kind",
             bind="query-params",
