@@ -22,11 +22,12 @@ from models.errors import (
 )
 from runners import serving, serving_host, vllm_processes
 from runners.serving import run
+from runners.vllm_flags import probe
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
 @pytest.fixture(autouse=True)
@@ -306,9 +307,10 @@ def test_a_server_elsewhere_that_does_not_answer(tmp_path: Path) -> None:
             run(spec, events(tmp_path))
 
 
-def test_the_interpreter_is_asked_for_its_flags_once_a_version(tmp_path: Path) -> None:
-    from runners.vllm_flags import probe
-
+def test_the_interpreter_is_asked_for_its_flags_once_a_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     python = fake_python(tmp_path)
     first = probe(python)
     assert first["dtype"].choices == ("auto", "bfloat16", "float16")
