@@ -30,8 +30,9 @@ def measure(rank: Rank, payload: dict[str, Any]) -> dict[str, Any]:
     rank.say({"facts": _facts(rank)})
     if rank.rank == 0:
         rank.say({"environment": environment(), "fault": fault.text})
-    with rank.within("the probe", _PROBE_LIMIT_S):
-        _probe(rank)
+    if payload.get("probe", True):
+        with rank.within("the probe", _PROBE_LIMIT_S):
+            _probe(rank)
     with rank.within("setting up buffers", _PROBE_LIMIT_S):
         bench: CpuBench | CudaBench
         bench = (

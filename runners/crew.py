@@ -7,7 +7,6 @@ import re
 import selectors
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -55,13 +54,13 @@ class Crew:
         self._ranks: list[_RankState] = []
         self._survivors: list[tuple[int, int]] | None = None
 
-    def start(self, task: dict[str, Any], environment: dict[str, str]) -> None:
+    def start(self, task: dict[str, Any], environment: dict[str, str], python: str) -> None:
         """Start every rank and hand it its task."""
         for rank in range(self._n_ranks):
             down_read, down_write = os.pipe()
             up_read, up_write = os.pipe()
             command = [
-                sys.executable,
+                python,
                 "-m",
                 "runners.rank_program",
                 str(down_read),

@@ -6,6 +6,7 @@ ends when its parent does; the parent ends all ranks when one fails, hangs or ti
 """
 
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from runners.crew import Crew, OnMessage
 from runners.nvml import open_nvml, resolve
 
 _ROOT = Path(__file__).resolve().parents[1]
+_SURVIVED = "Even SIGKILL did not end"
 
 
 def run_ranks(
@@ -30,6 +32,7 @@ def run_ranks(
     time_limit_s: float,
     on_message: OnMessage | None = None,
     variables: dict[str, str] | None = None,
+    python: str | None = None,
 ) -> list[dict[str, Any]]:
     """Run a function once in each of ``n_ranks`` processes that can talk to each other.
 
@@ -44,6 +47,7 @@ def run_ranks(
         time_limit_s: For all of it; ``Rank.begin`` sets tighter ones inside.
         on_message: Called with the rank and what its function handed to ``Rank.say``.
         variables: More environment variables for the ranks; they win.
+        python: Another interpreter for the ranks; by default this one.
 
     Returns:
         What each rank's function returned, in rank order.
@@ -65,7 +69,7 @@ def run_ranks(
         }
         environment = rank_environment(device, gpus, link) | (variables or {})
         try:
-            crew.start(task, environment)
+            crew.start(task, environment, python or sys.executable)
             return crew.watch(time.monotonic() + time_limit_s, time_limit_s)
         except LinkworthError as error:
             error.detail = f"{error.detail}\n{crew.logs()}".strip()
@@ -118,6 +122,11 @@ def visible_devices(gpus: Sequence[int | str]) -> str:
         raise
 
 
+def is_stuck(error: LinkworthError) -> bool:
+    """Whether a process of the failed run survived even SIGKILL: an incident of that machine."""
+    return _SURVIVED in error.sentence
+
+
 def _survived(ranks: Sequence[tuple[int, int]]) -> str:
     named = ", ".join(f"rank {rank} (process {pid})" for rank, pid in ranks)
-    return f"Even SIGKILL did not end {named}: its GPU needs a look before the next run."
+    return f"{_SURVIVED} {named}: its GPU needs a look before the next run."
