@@ -26,7 +26,7 @@ def draw(run: Result, run_id: str) -> None:
     if told:
         _verdicts(run, told)
     for reason in run.reasons:
-        if not told:
+        if not any(pair["sentence"] in reason for pair in told):
             st.error(reason)
     for notice in run.warnings:
         if notice.text not in run.reasons and not (told and _is_told(notice.code)):
@@ -90,8 +90,9 @@ def pair_frame(run: Result) -> pd.DataFrame:
     rows: list[dict[str, Any]] = [
         {
             "what": METRICS[row.metric].label,
-            "from": row.dims.get("src", row.dims.get("device")),
-            "to": row.dims.get("dst", row.dims.get("device")),
+            # texts: a column may hold GPU numbers beside "cpu"
+            "from": str(row.dims.get("src", row.dims.get("device"))),
+            "to": str(row.dims.get("dst", row.dims.get("device"))),
             "value": row.value,
             "unit": row.unit,
             "statistic": row.statistic,

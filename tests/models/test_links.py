@@ -1,7 +1,7 @@
 """Link kinds: order, words, symmetric matrices."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import links
@@ -59,6 +59,7 @@ def test_a_matrix_must_be_square_and_hold_links() -> None:
         links.checked([["X", "OK"], ["OK", "X"]])
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([*CODES, None]), min_size=2, max_size=2))
 def test_the_worse_of_two_never_ranks_above_either(pair: list[str | None]) -> None:
     worst = links.worse(*pair)

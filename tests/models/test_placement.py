@@ -198,6 +198,7 @@ def test_rings_need_not_use_every_pair() -> None:
     assert best_ring(uniform(11, "SYS"), range(11)) is None
 
 
+@settings(deadline=None)
 @given(machines(max_gpus=6))
 def test_the_ring_is_the_best_of_all_rings(links: list[list[str | None]]) -> None:
     n = len(links)
