@@ -525,3 +525,17 @@ def test_every_sample_can_be_looked_at(database: Engine, page: Callable[..., App
         at = page(runs=run_id)
         assert not at.exception, name
         assert not at.error, name
+
+
+def test_the_button_opens_a_new_run_with_that_arm(
+    database: Engine, open_page: Callable[..., AppTest]
+) -> None:
+    hosts.remember(database, HOST)
+    runs.store(database, measured())
+    at = open_page("hardware")
+    assert not at.exception
+    at.number_input(key="groups").set_value(2).run()
+    at.button(key="open-arm").click().run()
+    assert not at.exception
+    assert at.title[0].value == "New run"
+    assert (param(at, "gpus"), param(at, "tp"), param(at, "replicas")) == ("0,2,1,3", "2", "2")
