@@ -152,6 +152,7 @@ def conditions(result: Result) -> dict[str, Any]:
     """
     host = dict(result.host)
     environment = dict(result.environment)
+    host.pop("name", None)  # an author's word for the machine
     gpus = _mappings(host.pop("gpus", ()))
     flat = _flat(host)
     if gpus:

@@ -1,16 +1,12 @@
-"""Whether tensor parallelism pays: where a step's time goes, speedup, ceilings, break-even.
+"""Whether tensor parallelism pays: where a step's time goes, speedup, efficiency, ceilings.
 
 Two clocks stand side by side everywhere: wall (what a serving loop sees) and replay (graphs back to
 back, no host work). Their difference is the CPU's share.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
-
-import numpy as np
 
 from models.errors import InvalidSpec
 
@@ -18,9 +14,6 @@ Basis = Literal["measured", "modelled"]
 
 # What the author of the 3090 study expected of twice the GPUs at single stream; he measured 0.87.
 PROMISED_A_DOUBLING = (1.5, 1.8)
-
-# Calls x latency and the measured difference agree when they differ by no more than this share.
-AGREEMENT = 0.15
 
 
 @dataclass(frozen=True)
@@ -64,6 +57,15 @@ class StepTimes:
         if self.replay_ms is None or self.no_allreduce_ms is None:
             return None
         return self.replay_ms - self.no_allreduce_ms
+
+    @property
+    def communication(self) -> "Part | None":
+        """The step's communication: measured by difference, else what its calls cost alone."""
+        if self.exposed_ms is not None:
+            return Part("communication", self.exposed_ms, "measured")
+        if self.allreduce_ms is not None:
+            return Part("communication", self.allreduce_ms, "modelled")
+        return None
 
     @property
     def cpu_ms(self) -> float | None:
@@ -235,105 +237,3 @@ def cpu_ceiling(wall_ms: float, replay_ms: float) -> float:
         InvalidSpec: A time is not positive.
     """
     return speedup(wall_ms, replay_ms)
-
-
-@dataclass(frozen=True)
-class InverseFit:
-    """T(tp) = A / tp + C.
-
-    Attributes:
-        shared_ms: A, the time that divides over the GPUs.
-        constant_ms: C, what every TP size pays.
-        residuals_ms: Measured minus fitted, in the order of the points.
-    """
-
-    shared_ms: float
-    constant_ms: float
-    residuals_ms: tuple[float, ...]
-
-    def at(self, tp: float) -> float:
-        """The fitted step at a TP size, milliseconds."""
-        return self.shared_ms / tp + self.constant_ms
-
-
-def fit_inverse(tp: Sequence[int], step_ms: Sequence[float]) -> InverseFit | None:
-    """Fit T = A/tp + C by least squares.
-
-    Args:
-        tp: TP sizes, each at least 1.
-        step_ms: Steps, milliseconds, same length.
-
-    Returns:
-        The fit, or None below three different sizes: two points always fit and prove nothing.
-    """
-    if len(set(tp)) < 3:
-        return None
-    inverse = 1 / np.asarray(tp, dtype=float)
-    design = np.stack([inverse, np.ones_like(inverse)], axis=1)
-    measured = np.asarray(step_ms, dtype=float)
-    (shared, constant), *_ = np.linalg.lstsq(design, measured, rcond=None)
-    residuals = measured - design @ np.array([shared, constant])
-    return InverseFit(float(shared), float(constant), tuple(float(value) for value in residuals))
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """Exposed communication by difference beside calls x latency from an AllReduce sweep."""
-
-    exposed_ms: float
-    product_ms: float
-
-    @property
-    def ratio(self) -> float:
-        """Difference of the replays over calls x latency."""
-        return self.exposed_ms / self.product_ms
-
-    @property
-    def unexplained_ms(self) -> float | None:
-        """What calls x latency leaves unexplained; None where both agree within `AGREEMENT`."""
-        gap = self.exposed_ms - self.product_ms
-        return None if abs(gap) <= AGREEMENT * abs(self.exposed_ms) else gap
-
-
-@dataclass(frozen=True)
-class BreakEven:
-    """Where a speedup crosses 1 as the model or the batch grows.
-
-    Attributes:
-        at: The crossing, interpolated between two measured points on a log axis.
-        below: Measured point on one side.
-        above: Measured point on the other side.
-        pays_above: Whether TP pays on the larger side.
-    """
-
-    at: float
-    below: float
-    above: float
-    pays_above: bool
-
-
-def break_even(sizes: Sequence[float], speedups: Sequence[float]) -> list[BreakEven]:
-    """Every place between two measured points where the speedup crosses 1.
-
-    Args:
-        sizes: Parameters or batch sizes, each positive.
-        speedups: Speedup at each, same length, each positive.
-
-    Returns:
-        Crossings in rising order; empty where all points lie on one side. Never extrapolated.
-
-    Raises:
-        InvalidSpec: A size or speedup is not positive, or the lengths differ.
-    """
-    if len(sizes) != len(speedups) or any(value <= 0 for value in (*sizes, *speedups)):
-        raise InvalidSpec("Break-even needs one positive speedup for each positive size.")
-    points = sorted(zip(sizes, speedups, strict=True))
-    crossings = []
-    for (x0, y0), (x1, y1) in pairwise(points):
-        low, high = math.log(y0), math.log(y1)
-        if x0 == x1 or low == 0 or low * high > 0:  # a point on the line counts once, as an end
-            continue
-        share = low / (low - high)
-        at = math.exp(math.log(x0) + share * (math.log(x1) - math.log(x0)))
-        crossings.append(BreakEven(at, x0, x1, pays_above=y1 > y0))
-    return crossings

@@ -3,16 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from models.scaling import (
-    AGREEMENT,
-    AdditiveCheck,
-    Agreement,
-    BreakEven,
-    StepTimes,
-    cpu_ceiling,
-    link_ceiling,
-    speedup,
-)
+from models.scaling import AdditiveCheck, StepTimes, cpu_ceiling, link_ceiling, speedup
+from models.scaling_fits import AGREEMENT, Agreement, BreakEven
 
 # Changes below this share are called no difference, as in every comparison of the project.
 SAME_WITHIN = 0.02
@@ -162,10 +154,12 @@ def ceiling_sentence(times: StepTimes) -> str | None:
         gain = cpu_ceiling(times.wall_ms, times.replay_ms)
         words.append(f"a CPU that costs nothing would give at most {times_words(gain)}")
     total = times.wall_ms if times.wall_ms is not None else times.replay_ms
-    exposed = times.exposed_ms
-    if times.tp > 1 and total is not None and exposed is not None and exposed <= total:
-        gain = link_ceiling(total, exposed)
+    part = times.communication
+    if times.tp > 1 and total is not None and part is not None and part.ms <= total:
+        gain = link_ceiling(total, part.ms)
         words.append(f"a link that costs nothing at most {times_words(gain)}")
+        if part.basis == "modelled":
+            words[-1] += " (if the all-reduces cost inside the step what they cost alone)"
     if not words:
         return None
     return f"At TP={times.tp}, {', '.join(words)}."

@@ -8,6 +8,7 @@ from pages.widgets.speedup_cases import Case, build, with_runs
 from pages.widgets.speedup_frames import CLOCKS
 
 MANY = 6  # as many colours as the palette has
+AT_FIRST = 4
 
 
 def render() -> None:
@@ -61,7 +62,7 @@ def _pick(cases: list[Case], of_runs: list[str]) -> list[Case]:
     """The cases to show; ``?cases=code,code`` chooses them, ``?runs=id`` names them by a run."""
     by_code = {case.code: case for case in cases}
     own = [case.code for case in cases if case.origin != "published"]
-    default = (own or list(by_code))[: 2 if own else MANY]
+    default = (own or list(by_code))[:AT_FIRST]
     asked = [code for code in st.query_params.get("cases", "").split(",") if code in by_code]
     picked: list[str] = st.multiselect(
         "Cases",

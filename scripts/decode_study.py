@@ -24,7 +24,8 @@ sys.path.insert(0, str(ROOT))
 from models.architecture import calls_per_step, message_bytes, read_config  # noqa: E402
 from models.decode import floor_ms, step_cost  # noqa: E402
 from models.result import Bundle, EvaluationRef, Result, Study, dump, parse, utc_now  # noqa: E402
-from models.scaling import Agreement, StepTimes  # noqa: E402
+from models.scaling import StepTimes  # noqa: E402
+from models.scaling_fits import Agreement  # noqa: E402
 from models.scaling_words import agreement_sentence, verdict  # noqa: E402
 
 CLOCKS = ["wall_eager", "wall_graph", "replay"]

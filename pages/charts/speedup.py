@@ -29,7 +29,9 @@ def step_time(frame: pd.DataFrame, cases: Sequence[str], title: str) -> alt.Laye
         "rounds",
         "validity",
     ]
-    colour = theme.colour("case", cases)
+    # two of these stand side by side: one case a line, or the legend is cut
+    legend = alt.Legend(title=None, orient="bottom", columns=1, labelLimit=420)
+    colour = theme.colour("case", cases).legend(legend)
     base = alt.Chart(frame).encode(x=x, xOffset=offset, y=y, color=colour, tooltip=tips)
     layers: list[alt.Chart] = [
         base.transform_filter("datum.validity != 'invalid'").mark_bar(),
@@ -48,7 +50,7 @@ def step_time(frame: pd.DataFrame, cases: Sequence[str], title: str) -> alt.Laye
     if not floors.empty:
         layers.append(
             alt.Chart(floors)
-            .mark_tick(color=GREY, thickness=3)
+            .mark_point(color=GREY, shape="stroke", size=900, strokeWidth=3, opacity=1)
             .encode(
                 x=x,
                 xOffset=offset,
@@ -73,7 +75,7 @@ def speedup(frame: pd.DataFrame, cases: Sequence[str]) -> alt.LayerChart:
         scale=alt.Scale(type="log", base=2, domain=[min(sizes), max(sizes)], nice=False),
         axis=alt.Axis(values=sizes, format="d"),
     )
-    y = alt.Y("speedup:Q", title="Speedup over the smallest TP size", scale=alt.Scale(zero=True))
+    y = alt.Y("speedup:Q", title="Speedup", scale=alt.Scale(zero=True))
     reference = frame.drop_duplicates(["TP", "reference TP"])
     layers: list[alt.Chart] = [
         alt.Chart(reference)

@@ -1,6 +1,7 @@
 """Cases as tables: what the charts of the Speedup page draw and its downloads hold."""
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import pandas as pd
@@ -121,17 +122,18 @@ def ceilings(cases: Sequence[Case]) -> pd.DataFrame:
         for tp, point in sorted(case.valid.items()):
             times = point.times
             total = times.wall_ms or times.replay_ms
-            exposed = times.exposed_ms if tp > 1 else None
+            part = times.communication if tp > 1 else None
             ratio = None
-            if total and exposed is not None and exposed <= total:
-                ratio = link_ceiling(total, exposed)
+            if total and part is not None and part.ms <= total:
+                ratio = link_ceiling(total, part.ms)
             rows.append(
                 {
                     "step": row_label(case, tp),
                     "wall (ms)": times.wall_ms,
                     "replay (ms)": times.replay_ms,
                     "CPU exposed (ms)": times.cpu_ms,
-                    "exposed communication (ms)": exposed,
+                    "communication (ms)": part.ms if part else None,
+                    "basis of the communication": part.basis if part else None,
                     "faster CPU at most (x)": cpu_ceiling(times.wall_ms, times.replay_ms)
                     if times.wall_ms and times.replay_ms
                     else None,
@@ -139,6 +141,17 @@ def ceilings(cases: Sequence[Case]) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
+
+
+def comparable_pair(cases: Sequence[Case]) -> tuple[Case, Case] | None:
+    """The first two cases of one model and load: on two hosts if there are such, else two links."""
+    pairs = [
+        (left, right)
+        for left, right in combinations(cases, 2)
+        if (left.model, left.batch, left.kv_len) == (right.model, right.batch, right.kv_len)
+        and set(left.valid) & set(right.valid)
+    ]
+    return min(pairs, key=lambda pair: pair[0].host_id == pair[1].host_id, default=None)
 
 
 def side_by_side(left: Case, right: Case) -> pd.DataFrame:
@@ -154,8 +167,8 @@ def side_by_side(left: Case, right: Case) -> pd.DataFrame:
                 {
                     "TP": tp,
                     "clock": words,
-                    f"{left.host} (ms)": a,
-                    f"{right.host} (ms)": b,
+                    "left (ms)": a,
+                    "right (ms)": b,
                     "apart (%)": 100 * (max(a, b) / min(a, b) - 1),
                     "faster CPU, left (x)": _cpu(left.valid[tp]),
                     "faster CPU, right (x)": _cpu(right.valid[tp]),

@@ -6,7 +6,8 @@ import pandas as pd
 import streamlit as st
 
 from db.engine import Engine
-from models.scaling import Agreement, additive_check, break_even, fit_inverse
+from models.scaling import additive_check
+from models.scaling_fits import Agreement, break_even, fit_inverse
 from models.scaling_words import (
     SAME_WITHIN,
     additive_sentence,
@@ -83,7 +84,8 @@ def step_times(cases: Cases) -> None:
             st.caption(f"Defined as `{definition}`.")
     everything = pd.concat([frame for _, _, frame in panels])
     with st.expander("Step time and tok/s as a table"):
-        table(everything, "step-times", f"{len(everything)} step times", key="step-times")
+        words = f"{len(everything)} step times"
+        table(everything.round(4), "step-times", words, key="step-times")
     st.caption(
         "Grey rules: 95 % interval over rounds. Grey ticks: the roofline floor, weight and KV "
         "bytes over the copy bandwidth measured in the same run. Hollow: an invalid run, which is "
@@ -114,7 +116,13 @@ def speedup(cases: Cases, clock: str) -> None:
         "Dashed: ideal. Grey band: 1.5 to 1.8 times for twice the GPUs, what the author of the "
         "3090 study expected of theory at single stream (for TP=4 over TP=2; he measured 0.87)."
     )
-    table(frame, "speedups", f"{len(frame)} speedups", key="speedups")
+    table(
+        frame.round(3),
+        "speedups",
+        f"{len(frame)} speedups",
+        key="speedups",
+        column_order=["case", "TP", "speedup", "low", "high", "efficiency (%)", "origin"],
+    )
 
 
 def parts(cases: Cases) -> None:
@@ -147,8 +155,8 @@ def parts(cases: Cases) -> None:
             "two clocks: measure more rounds."
         )
     with st.expander("Parts and ceilings as tables"):
-        table(frame, "step-parts-table", f"{len(frame)} parts", key="step-parts-table")
-        limits = speedup_frames.ceilings(cases)
+        table(frame.round(4), "step-parts-table", f"{len(frame)} parts", key="step-parts-table")
+        limits = speedup_frames.ceilings(cases).round(4)
         table(limits, "ceilings", f"{len(limits)} steps with their ceilings", key="ceilings")
 
 
@@ -203,23 +211,25 @@ def _fit(case: Case) -> list[str]:
 
 def hosts(engine: Engine, cases: Cases) -> None:
     """The same TP on two hosts in both clocks, and what else differs between their runs."""
-    if len(cases) < 2:
+    pair = speedup_frames.comparable_pair(cases)
+    if pair is None:
         return
-    left, right = cases[0], cases[1]
+    left, right = pair
     st.subheader("Side by side")
-    st.caption(f"{left.label} against {right.label}; choose other cases above.")
+    st.caption(f"Left: {left.label}. Right: {right.label}.")
     frame = speedup_frames.side_by_side(left, right)
     if frame.empty:
         st.info("These two have no TP size in common in one and the same clock definition.")
         return
-    table(frame, "side-by-side", f"{len(frame)} steps side by side", key="side-by-side")
+    words = f"{len(frame)} steps side by side"
+    table(frame.round(3), "side-by-side", words, key="side-by-side")
     for tp, part in frame.groupby("TP"):
         apart = dict(zip(part["clock"], part["apart (%)"], strict=True))
         said = ", ".join(f"{value:.1f} % in {clock}" for clock, value in apart.items())
         st.markdown(f"- At TP={tp} the two are {said} apart.")
         if max(apart.values()) > 100 * SAME_WITHIN:
-            pair = left.valid[int(tp)].run_id, right.valid[int(tp)].run_id
-            offered = environment_compare.offer(engine, *pair)
+            runs_of = left.valid[int(tp)].run_id, right.valid[int(tp)].run_id
+            offered = environment_compare.offer(engine, *runs_of)
             if offered:
                 with st.expander(f"What else differs at TP={tp} and may explain it"):
                     for sentence in offered:

@@ -8,19 +8,17 @@ from hypothesis import strategies as st
 
 from models.errors import InvalidSpec
 from models.scaling import (
-    Agreement,
     StepTimes,
     additive_check,
-    break_even,
     cpu_ceiling,
     decompose,
     efficiency,
-    fit_inverse,
     link_ceiling,
     modelled_step_ms,
     promised_band,
     speedup,
 )
+from models.scaling_fits import Agreement, break_even, fit_inverse
 from models.scaling_words import (
     additive_sentence,
     agreement_sentence,
@@ -84,6 +82,14 @@ def test_published_ceiling_of_a_faster_cpu():
     assert f"{cpu_ceiling(1.64, 1.46):.2f}" == "1.12"
     assert f"{cpu_ceiling(2.08, 1.89):.2f}" == "1.10"
     assert "1.10×" in str(ceiling_sentence(NVLINK_2))
+
+
+def test_the_ceiling_of_a_better_link_says_what_it_rests_on():
+    # 1 / (1 - 0.57 / 2.08), the printed cost of the all-reduces standing in for a measurement
+    assert "at most 1.38× (if the all-reduces" in str(ceiling_sentence(NVLINK_2))
+    measured = str(ceiling_sentence(MEASURED_2))
+    assert "a link that costs nothing at most 1.26×." in measured
+    assert ceiling_sentence(StepTimes(2, replay_ms=1.0)) is None
 
 
 def test_the_parts_of_a_measured_step_are_differences_of_clocks():
