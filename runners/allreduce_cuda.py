@@ -26,6 +26,7 @@ from runners.spec import AllReduceSpec
 _GEMV_WIDTH = 4096
 _GEMV_MATRICES = 4
 _GEMV_US = 12.0  # for planning only
+_HEAT_CALLS = 2_000
 _CHUNK_US = 50_000.0
 _TRIAL_CALLS = 5
 
@@ -41,6 +42,8 @@ class CudaBench:
         with torch.cuda.stream(self._stream):
             self._buffers = Buffers(rank, spec, fault, spec.calls_per_graph)
             self._gemv = _Gemv(rank.device) if "exposed" in spec.modes else None
+            # in place on one rank NCCL launches nothing at all: no clock would ever come up
+            self._heat = _Gemv(rank.device) if rank.n_ranks == 1 else None
         self._stream.synchronize()
         ratios = [row[0] for row in rank.gather([float(self._state.is_quick)])]
         self._has_clock = min(ratios) > 0
@@ -155,6 +158,9 @@ class CudaBench:
         chunk = max(1, int(_CHUNK_US / max(one_us, 1e-3)))
         done, began = 0, time.perf_counter()
         while True:
+            if self._heat is not None:
+                for index in range(_HEAT_CALLS):
+                    self._heat.run(index)
             one_us = self._synchronised_us(run, chunk)
             done += chunk
             ratio = self._state.ratio()

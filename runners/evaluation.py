@@ -33,9 +33,12 @@ def expected_seconds(spec: Spec | dict[str, Any]) -> float:
     if isinstance(known, DecodeSpec):
         return decode_seconds(known)
     if isinstance(known, P2PSpec):
-        members = known.ranks or 2 if known.device == "cpu" else len(known.gpus)
+        members = (known.ranks or 2) if known.device == "cpu" else len(known.gpus)
         pairs = members * (members - 1) // 2
-        return 5.0 + pairs * (20.0 if known.device == "cpu" else 45.0)
+        pair_s = 15.0 if known.device == "cpu" else 50.0
+        load_s = known.load_s + _GPU_START_S if known.engine_under_load else 0.0
+        devices = 1 if known.device == "cpu" else members
+        return 8.0 + 12.0 * devices + pairs * (pair_s + load_s)
     if isinstance(known, ServingSpec):
         return _serving_seconds(known)
     return 3.0  # topology: a few questions to the driver

@@ -1,8 +1,9 @@
 """One command on a GPU machine, under three minutes: do all three AllReduce modes work here?
 
-    python scripts/gpu_smoke.py [--out DIR] [--gpus 0,1]
+    python scripts/gpu_smoke.py [--out DIR] [--gpus 0,1] [--p2p]
 
-One GPU alone first, then two with the link on and off where two are there. Prints one table.
+One GPU alone first, then two with the link on and off where two are there. Prints one table each.
+With --p2p the peer-to-peer check of these GPUs instead.
 """
 
 import argparse
@@ -26,10 +27,13 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "linkworth-smoke")
     parser.add_argument("--gpus", default="", help="indices by comma; default: the first two")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--p2p", action="store_true", help="check peer-to-peer instead")
     options = parser.parse_args()
     options.out = options.out.resolve()
     options.out.mkdir(parents=True, exist_ok=True)
     gpus = [int(part) for part in options.gpus.split(",") if part] or list(range(_count()))[:2]
+    if options.p2p:
+        return _p2p(options, gpus)
     arms = [("one GPU", gpus[:1], None)]
     if len(gpus) > 1:
         arms += [("link on", gpus[:2], "on"), ("link off", gpus[:2], "off")]
@@ -43,8 +47,19 @@ def _count() -> int:
     return torch.cuda.device_count()
 
 
+def _p2p(options: argparse.Namespace, gpus: list[int]) -> int:
+    spec = {"kind": "p2p", "device": "cuda", "gpus": gpus, "time_limit_s": 400}
+    code, result = _program(options, "p2p", spec)
+    for pair in result["environment"]["pairs"] if result else []:
+        print(f"  {pair['src']} and {pair['dst']}: {pair['sentence']} {pair['next_step']}")
+        print(f"    {pair['tiers']}\n    {pair['collective_us']}")
+    for row in result["measurements"] if result else []:
+        if row["metric"] != "wrong_values":
+            print(f"  {row['metric']:<15} {row['value']:>10.4g} {row['unit']:<8} {row['dims']}")
+    return code
+
+
 def _arm(options: argparse.Namespace, name: str, gpus: list[int], link: str | None) -> int:
-    stem = options.out / name.replace(" ", "-")
     spec = {
         "kind": "allreduce",
         "device": "cuda",
@@ -56,13 +71,21 @@ def _arm(options: argparse.Namespace, name: str, gpus: list[int], link: str | No
         "samples_per_round": 30,
         "time_limit_s": 170,
     }
+    code, result = _program(options, name, spec)
+    if result:
+        _print(result)
+    return code
+
+
+def _program(options: argparse.Namespace, name: str, spec: dict) -> tuple[int, dict | None]:
+    stem = options.out / name.replace(" ", "-")
     files = {part: Path(f"{stem}.{part}") for part in ("spec.json", "result.json", "events.jsonl")}
     files["spec.json"].write_text(json.dumps(spec))
     files["result.json"].unlink(missing_ok=True)
     began = time.time()
     code = subprocess.run(
         [
-            *(sys.executable, "-m", "runners.allreduce"),
+            *(sys.executable, "-m", f"runners.{spec['kind']}"),
             *("--spec", str(files["spec.json"]), "--result", str(files["result.json"])),
             *("--events", str(files["events.jsonl"])),
         ],
@@ -70,9 +93,8 @@ def _arm(options: argparse.Namespace, name: str, gpus: list[int], link: str | No
         check=False,
     ).returncode
     print(f"\n== {name}: exit {code} after {time.time() - began:.1f} s")
-    if files["result.json"].exists():
-        _print(json.loads(files["result.json"].read_text()))
-    return code
+    found = files["result.json"].exists()
+    return code, json.loads(files["result.json"].read_text()) if found else None
 
 
 def _print(result: dict) -> None:

@@ -156,8 +156,9 @@ def device(monkeypatch):
 
 def bench(modes, fault="", **changes):
     spec = AllReduceSpec(
-        **{"device": "cuda", "gpus": [0, 1], "modes": modes, "sizes_bytes": [1024, 2**26]},
-        **{"samples_per_round": 5, "calls_per_graph": 57, **changes},
+        **{"device": "cuda", "gpus": [0, 1], "modes": modes, "sizes_bytes": [1024, 2**26]}
+        | {"samples_per_round": 5, "calls_per_graph": 57}
+        | changes,
     )
     return allreduce_cuda.CudaBench(PlayedRank(), spec, Fault(fault, strikes_here=True))
 
@@ -195,6 +196,17 @@ def test_exposed_is_the_difference_to_the_work_alone(device):
     assert taken.baseline_us == pytest.approx([GEMV_US] * 5)
     assert taken.wrong == 0
     assert not any(graph.is_alive for graph in device.graphs)
+
+
+def test_one_rank_is_kept_warm_by_other_work(device, monkeypatch):
+    """NCCL launches nothing for one rank in place: without work the clock would never come up."""
+    monkeypatch.setattr(PlayedRank, "n_ranks", 1)
+    products = []
+    monkeypatch.setattr(Gemv, "run", lambda self, index: products.append(index))
+    device.call_us = 0.0
+    b = bench(["graph"], gpus=[0])
+    b.take(Unit(0, "graph", 1024, is_first=True))
+    assert len(products) >= 2_000
 
 
 def test_the_largest_message_is_alone_in_its_arena(device):

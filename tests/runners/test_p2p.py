@@ -1,13 +1,15 @@
 """The check's flow with played tiers, on recorded GPUs: every verdict, and what the result says."""
 
+import contextlib
 import json
 
 import jsonschema
 import pytest
+import torch
 
 from models.errors import RankFailed, RunnerUnavailable, RunTimedOut
 from models.result import dump, json_schema
-from runners import p2p
+from runners import p2p, p2p_copies
 from runners.events import Events
 from runners.p2p_copies import patterns
 from runners.spec import P2PSpec
@@ -189,3 +191,87 @@ def test_patterns_are_unlike_the_poison():
     for name, period in patterns().items():
         assert int((period == -559038737).sum()) == 0, name
     assert int(patterns()["alternating"][1]) == -(0x55555555 + 1)
+
+
+class SimulatedStream:
+    def __init__(self, device):
+        self.device = device
+
+    def synchronize(self):
+        pass
+
+
+class SimulatedEvent:
+    """Reads a clock that each copy moves on by a millisecond."""
+
+    now_ms = 0.0
+
+    def __init__(self, enable_timing):
+        self.at_ms = None
+
+    def record(self, stream):
+        self.at_ms = SimulatedEvent.now_ms
+
+    def elapsed_time(self, other):
+        return other.at_ms - self.at_ms
+
+
+class PlayedRank:
+    rank, n_ranks = 0, 1
+
+    def __init__(self):
+        self.said = []
+
+    def say(self, message):
+        self.said.append(message)
+
+    def within(self, label, limit_s):
+        return contextlib.nullcontext()
+
+
+@pytest.fixture
+def simulated(monkeypatch):
+    cuda = p2p_copies.torch.cuda
+    words = p2p_copies._words
+    real_copy = torch.Tensor.copy_
+
+    def copy(target, source, non_blocking=False):
+        if non_blocking:
+            SimulatedEvent.now_ms += 1.0
+        return real_copy(target, source)
+
+    monkeypatch.setattr(cuda, "Stream", SimulatedStream)
+    monkeypatch.setattr(cuda, "Event", SimulatedEvent)
+    monkeypatch.setattr(cuda, "stream", lambda stream: contextlib.nullcontext())
+    monkeypatch.setattr(cuda, "_sleep", lambda cycles: None)
+    monkeypatch.setattr(cuda, "synchronize", lambda device: None)
+    monkeypatch.setattr(p2p_copies, "_words", lambda n_bytes, device: words(n_bytes, "cpu"))
+    monkeypatch.setattr(torch.Tensor, "copy_", copy)
+    monkeypatch.setattr(SimulatedEvent, "now_ms", 0.0)
+
+
+def copied():
+    rank = PlayedRank()
+    payload = {"sizes_bytes": [4, 40_000], "bandwidth_bytes": 4096, "limit_s": 9}
+    assert p2p_copies.gpu_copies(rank, payload) == {}
+    return rank.said
+
+
+def test_gpu_copies_verify_both_directions_and_time_them(simulated):
+    said = copied()
+    copies = [message["copy"] for message in said if "copy" in message]
+    assert len(copies) == 2 * 2 * len(patterns())
+    assert {(row["src"], row["dst"]) for row in copies} == {(0, 1), (1, 0)}
+    assert sum(row["wrong"] for row in copies) == 0
+    timed = [message["timed"] for message in said if "timed" in message]
+    assert [(row["quantity"], row["direction"], row["bytes"]) for row in timed] == [
+        *(("bandwidth", "one", 4096), ("bandwidth", "one", 4096), ("bandwidth", "both", 8192)),
+        *(("latency", "one", 16), ("latency", "one", 16)),
+    ]
+    assert timed[0]["seconds"] == pytest.approx(0.001)
+
+
+def test_a_copy_that_changes_a_word_is_counted_where_it_arrives(simulated, monkeypatch):
+    monkeypatch.setenv("LINKWORTH_TEST_FAULT", "wrong-values")
+    copies = [message["copy"] for message in copied() if "copy" in message]
+    assert {row["wrong"] for row in copies} == {1}

@@ -49,6 +49,7 @@ def test_a_rehearsal_passes_every_tier(tmp_path):
     assert {(m.dims["src"], m.dims["dst"]) for m in result.find("p2p_latency")} == {(0, 1), (1, 0)}
 
 
+@pytest.mark.slow
 def test_a_hang_is_found(tmp_path):
     result = run(tmp_path, "hang:65536", tier_time_limit_s=2)
     (pair,) = result.environment["pairs"]
