@@ -196,13 +196,14 @@ class Draft:
             self.kind,
             self.tool,
             self.version,
-            self.spec.get("model"),
-            self.spec.get("date"),
+            self.validity,
+            self.reasons,
+            self.spec,
+            self.environment,
             sorted(
                 (row.metric, row.statistic, repr(row.value), json.dumps(row.dims, sort_keys=True))
                 for row in self.measurements
             ),
-            [] if self.measurements else [*self.reasons, json.dumps(self.spec, sort_keys=True)],
         ]
         text = json.dumps(content, sort_keys=True, default=str)
         return str(uuid.uuid5(_NAMESPACE, hashlib.sha256(text.encode()).hexdigest()))

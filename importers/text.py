@@ -60,7 +60,7 @@ def decode(data: bytes) -> str:
     check_size(len(data))
     if not data.strip(b" \t\r\n\0"):
         raise refusal("empty", "This file is empty.", "Check that the benchmark wrote its result.")
-    text = _plain(_characters(data.rstrip(b"\0") if data.endswith(b"\n\0") else data))
+    text = _plain(_characters(data))
     if not text.strip():
         raise refusal("empty", "This file holds no text.", "Check that the benchmark wrote it.")
     if _WEB_PAGE.match(text):
@@ -80,7 +80,8 @@ def _characters(data: bytes) -> str:
     even, odd = head[0::2].count(0), head[1::2].count(0)
     if max(even, odd) * 4 > len(head) and min(even, odd) * 20 <= max(even, odd):
         return data.decode("utf-16-le" if odd > even else "utf-16-be", errors="replace")
-    if head.count(0) or sum(byte < 9 or 13 < byte < 27 for byte in head) * 10 > len(head):
+    data = data.rstrip(b"\0")  # padding of a block device or a cut download
+    if data[:_SAMPLE].count(0) or sum(byte < 9 or 13 < byte < 27 for byte in head) * 10 > len(head):
         raise refusal(
             "binary",
             "This is a binary file; results are JSON, CSV or text.",

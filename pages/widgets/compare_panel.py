@@ -1,0 +1,239 @@
+"""Runs → Compare: any runs side by side, what differs between them first, then the numbers."""
+
+import json
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from db import runs
+from db.engine import Engine
+from models import side_by_side
+from models.definitions import describe
+from models.errors import NotFound
+from models.metrics import METRICS
+from models.result import Result
+from models.side_by_side import Row
+from pages.charts import compare as drawing
+from pages.widgets.badges import badge
+from pages.widgets.downloads import chart, table
+
+MOST = 6  # one colour each
+_SIGNS = {True: "▲ better", False: "▼ worse"}
+
+
+def render(engine: Engine, run_ids: Sequence[str]) -> None:
+    """Draw the comparison of two or more runs.
+
+    Args:
+        engine: The database.
+        run_ids: The runs; the first is the base of every change.
+    """
+    results = _load(engine, list(dict.fromkeys(run_ids)))
+    if len(results) < 2:
+        st.info("Choose two or more runs to compare them.")
+        return
+    if len(results) > MOST:
+        st.info(f"The first {MOST} of {len(results)} runs are compared.")
+        results = results[:MOST]
+    labels = labels_of(results)
+    for label, result in zip(labels, results, strict=True):
+        st.markdown(f"**{label}** {badge(result.origin, result.validity)}")
+    if any(result.validity == "invalid" for result in results):
+        st.warning("An invalid run is listed; none of its numbers enters the comparison.")
+    _conditions(results, labels)
+    rows = side_by_side.rows(results)
+    if not rows:
+        st.info("These runs have no quantity in common that was measured in both.")
+        return
+    _one_quantity(rows, labels)
+    _all_quantities(rows, results, labels)
+
+
+def _load(engine: Engine, run_ids: Sequence[str]) -> list[Result]:
+    found = []
+    for run_id in run_ids:
+        try:
+            found.append(runs.load(engine, run_id))
+        except NotFound:
+            st.warning(f"Run {run_id[:8]} does not exist any more.")
+    return found
+
+
+def labels_of(results: Sequence[Result]) -> list[str]:
+    """A short name a run, unique: title, arm, and a number where they repeat."""
+    names = []
+    for result in results:
+        arm = f" · {result.evaluation.arm}" if result.evaluation is not None else ""
+        names.append(f"{result.title or result.kind}{arm}"[:80])
+    if len(set(names)) == len(names):
+        return names
+    return [f"{number}: {name}" for number, name in enumerate(names, start=1)]
+
+
+def _conditions(results: Sequence[Result], labels: Sequence[str]) -> None:
+    st.subheader("What differs")
+    found = side_by_side.differing_conditions(results)
+    if not found:
+        st.success("No recorded condition differs between these runs.")
+        return
+    frame = pd.DataFrame(
+        [
+            {"condition": row.name, **dict(zip(labels, row.values, strict=True)),
+             "why it matters": row.why}
+            for row in found
+        ]
+    )  # fmt: skip
+    matter = sum(bool(row.why) for row in found)
+    words = f"{len(found)} conditions differ, {matter} of them known to matter"
+    st.caption(f"{words}. Whatever changes below may come from any of them.")
+    table(frame, "compare-conditions", words)
+
+
+def _one_quantity(rows: Sequence[Row], labels: Sequence[str]) -> None:
+    st.subheader("One quantity")
+    choices = list(dict.fromkeys(f"{row.metric}:{row.statistic}" for row in rows))
+    chosen = st.selectbox("Quantity", choices, key="compare-quantity", format_func=_choice_words)
+    metric, _, statistic = str(chosen).partition(":")
+    of_choice = [row for row in rows if (row.metric, row.statistic) == (metric, statistic)]
+    reason = next((row.reason for row in of_choice if row.reason), None)
+    if reason is not None:
+        st.warning(f"These runs are not drawn on one axis. {reason}")
+        return
+    for caution in dict.fromkeys(row.caution for row in of_choice if row.caution):
+        st.caption(f"⚠ {caution}")
+    data = drawing.frame(of_choice, labels)
+    picture = drawing.compared(data, metric, labels, drawing.axis_of(of_choice))
+    words = f"{METRICS[metric].label}, {statistic}: {_takeaway(of_choice, labels)}"
+    chart(picture, f"compare-{metric}-{statistic}", words, data, key="compare-chart")
+
+
+def _choice_words(choice: str) -> str:
+    metric, _, statistic = choice.partition(":")
+    known = METRICS[metric]
+    words = known.label if statistic == "value" else f"{known.label}, {statistic}"
+    return f"{words} ({known.unit})" if known.unit else words
+
+
+def _takeaway(rows: Sequence[Row], labels: Sequence[str]) -> str:
+    changes = [
+        (labels[index], change)
+        for row in rows
+        for index in range(1, len(labels))
+        if (change := row.change_pct(index)) is not None
+    ]
+    if not changes:
+        return "no change can be said"
+    return (
+        ", ".join(
+            f"{label} {min(own):+.1f} % to {max(own):+.1f} %"
+            if len(own) > 1
+            else f"{label} {own[0]:+.1f} %"
+            for label in dict.fromkeys(name for name, _ in changes)
+            for own in ([change for name, change in changes if name == label],)
+        )
+        + f" against {labels[0]}"
+    )
+
+
+def _all_quantities(rows: Sequence[Row], results: Sequence[Result], labels: Sequence[str]) -> None:
+    st.subheader("All quantities")
+    frame = numbers(rows, labels)
+    st.caption(
+        f"Changes are against {labels[0]}, medians over rounds; where there are fewer than three "
+        "rounds they show a direction, no more."
+    )
+    table(frame, "compare-numbers", f"{len(frame)} quantities of {len(labels)} runs")
+    left, right = st.columns(2)
+    left.download_button(
+        "JSON", data=lambda: as_json(rows, results, labels), file_name="linkworth-compare.json",
+        mime="application/json", key="compare-json", on_click="ignore",
+        icon=":material/download:", type="tertiary",
+    )  # fmt: skip
+    right.download_button(
+        "Markdown", data=lambda: as_markdown(frame), file_name="linkworth-compare.md",
+        mime="text/markdown", key="compare-markdown", on_click="ignore",
+        icon=":material/download:", type="tertiary",
+    )  # fmt: skip
+    reasons = list(dict.fromkeys(row.reason for row in rows if row.reason))
+    if reasons:
+        with st.expander(f"Not comparable: {len(reasons)} pairs of meanings", expanded=True):
+            for reason in reasons:
+                st.markdown(f"- {reason}")
+    _conversions(rows, results, labels)
+
+
+def _conversions(rows: Sequence[Row], results: Sequence[Result], labels: Sequence[str]) -> None:
+    found = [item for row in rows for item in side_by_side.converted(row, results)]
+    for run, target, value, words in found:
+        st.caption(f"{labels[run]} as {describe(target)}: {value:.4g} ms. {words}")
+
+
+def numbers(rows: Sequence[Row], labels: Sequence[str]) -> pd.DataFrame:
+    """The comparison as a table: quantity, unit, a column a run, change and its direction."""
+    found = []
+    for row in rows:
+        known = METRICS[row.metric]
+        line: dict[str, object] = {"quantity": known.label, "statistic": row.statistic}
+        line["where"] = ", ".join(f"{name} {value}" for name, value in row.dims.items())
+        line["unit"] = row.unit
+        for label, cell in zip(labels, row.cells, strict=True):
+            line[label] = None if cell is None else cell.value
+        for index in range(1, len(labels)):
+            line[f"change of {labels[index]}"] = _change_words(row, index)
+        found.append(line)
+    return pd.DataFrame(found)
+
+
+def _change_words(row: Row, index: int) -> str:
+    if row.reason is not None:
+        return "not comparable"
+    change = row.change_pct(index)
+    if change is None:
+        return ""
+    direction = METRICS[row.metric].direction
+    if direction == "none" or round(change, 1) == 0:
+        return f"{change:+.1f} %"
+    return f"{change:+.1f} % {_SIGNS[(change > 0) == (direction == 'higher')]}"
+
+
+def as_json(rows: Sequence[Row], results: Sequence[Result], labels: Sequence[str]) -> str:
+    """The comparison for programs: names as in our files, values unrounded."""
+    content = {
+        "runs": [
+            {"id": result.id, "label": label, "origin": result.origin, "validity": result.validity}
+            for label, result in zip(labels, results, strict=True)
+        ],
+        "conditions": [
+            {"name": row.name, "values": list(row.values), "why": row.why}
+            for row in side_by_side.differing_conditions(results)
+        ],
+        "quantities": [
+            {
+                "metric": row.metric,
+                "statistic": row.statistic,
+                "unit": row.unit,
+                "dims": row.dims,
+                "values": [None if cell is None else cell.value for cell in row.cells],
+                "definitions": [None if cell is None else cell.definition for cell in row.cells],
+                "change_pct": [row.change_pct(index) for index in range(len(labels))],
+                "not_comparable": row.reason,
+            }
+            for row in rows
+        ],
+    }
+    return json.dumps(content, indent=1, allow_nan=False)
+
+
+def as_markdown(frame: pd.DataFrame) -> str:
+    """The table for a report; empty cells stay empty."""
+    lines = ["| " + " | ".join(map(str, frame.columns)) + " |"]
+    lines.append("|" + "|".join("---" for _ in frame.columns) + "|")
+    for _, line in frame.iterrows():
+        cells = ["" if pd.isna(cell) else _cell(cell) for cell in line]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value).replace("|", "\\|")
