@@ -31,7 +31,6 @@ def prepare() -> None:
     from db.migrations import upgrade
     from db.seed import seed
     from importers import published
-    from worker.launch import ensure_worker
 
     config = settings()
     config.data_dir.mkdir(parents=True, exist_ok=True)
@@ -42,7 +41,14 @@ def prepare() -> None:
     finally:
         engine.dispose()
     if config.start_worker and not config.read_only:
-        ensure_worker(data_dir=config.data_dir, database_url=config.url)
+        _start_worker()
+
+
+def _start_worker() -> None:
+    from worker.launch import ensure_worker
+
+    config = settings()
+    ensure_worker(data_dir=config.data_dir, database_url=config.url)
 
 
 def main() -> None:
@@ -82,6 +88,8 @@ def _try_prepare() -> None:
 async def on_server(_app: Any) -> AsyncIterator[None]:
     """Once per server process, before the first visitor."""
     _try_prepare()
+    if settings().start_worker:
+        store.worker_starter(_start_worker)
     yield
 
 

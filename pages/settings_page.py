@@ -34,10 +34,7 @@ def render() -> None:
     if alive:
         table(pd.DataFrame(alive), "workers", f"{len(alive)} workers are alive")
     else:
-        st.info(
-            "No worker is alive, so queued jobs wait. Restart the app, or type `make worker` "
-            "in its folder."
-        )
+        store.offer_worker("settings-worker")
     st.subheader("Serving engine")
     interpreter = config.vllm_interpreter()
     if interpreter:

@@ -113,11 +113,12 @@ def _devices() -> dict[str, Any] | None:
     preset = [
         uuid for uuid, gpu in by_uuid.items() if uuid in asked or str(gpu["index"]) in asked
     ] or list(by_uuid)
+    labels = {uuid: gpu_label(gpu) for uuid, gpu in by_uuid.items()}
     chosen = st.multiselect(
         "GPUs",
         list(by_uuid),
         default=preset,
-        format_func=lambda uuid: gpu_label(by_uuid[uuid]),
+        format_func=labels.get,
         key="gpu-choice",
     )
     if not chosen:

@@ -74,7 +74,7 @@ def _draw(job: dict[str, Any], key: str) -> None:
                 jobs.request_cancel(database, job["id"])
                 st.rerun(scope="fragment")
         if job["state"] == "queued":
-            _draw_queued()
+            _draw_queued(job, key)
         elif job["state"] == "running":
             _draw_running(job)
         else:
@@ -85,14 +85,12 @@ def _draw(job: dict[str, Any], key: str) -> None:
                 st.code("\n".join(lines), language=None)
 
 
-def _draw_queued() -> None:
+def _draw_queued(job: dict[str, Any], key: str) -> None:
     if jobs.alive_workers(store.engine()):
-        st.caption("Waiting for its turn: one job at a time uses a device.")
+        why = jobs.waiting_for(store.engine(), job["id"])
+        st.caption(why or "Waiting for its turn: one job at a time uses a device.")
     else:
-        st.warning(
-            "No worker is alive, so nothing starts. Restart the app, or type `make worker` in its "
-            "folder."
-        )
+        store.offer_worker(f"{key}-worker-{job['id']}")
 
 
 def _draw_running(job: dict[str, Any]) -> None:

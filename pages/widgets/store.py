@@ -1,5 +1,6 @@
 """The pages' door to the database, and how an error is shown."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 # What stopped the server's start, if anything did: shown on every page until it is mended.
 _problem: LinkworthError | None = None
+# How a worker is started: given by app.py, since pages know nothing of the worker's code.
+_start_worker: Callable[[], object] | None = None
 
 
 @st.cache_resource(show_spinner=False)
@@ -34,6 +37,23 @@ def note_problem(error: LinkworthError | None) -> None:
 def problem() -> LinkworthError | None:
     """What stopped the start, or None."""
     return _problem
+
+
+def worker_starter(start: Callable[[], object]) -> None:
+    """Tell the pages how a worker is started."""
+    global _start_worker
+    _start_worker = start
+
+
+def offer_worker(key: str) -> None:
+    """Say that no worker is alive, with a button that starts one where this app may."""
+    st.warning("No worker is alive, so nothing starts. Queued jobs wait and are not lost.")
+    if _start_worker is None or settings().read_only:
+        st.caption("Restart the app, or type `make worker` in its folder.")
+    elif st.button("Start a worker", key=key):
+        refuse_read_only()
+        _start_worker()
+        st.caption("Started: its first sign of life takes a few seconds.")
 
 
 def show_error(error: LinkworthError) -> None:

@@ -20,7 +20,7 @@ from app import main
 from pages import make_page
 if "opened" not in st.session_state:
     st.session_state["opened"] = True
-    st.switch_page(make_page({slug!r}))
+    st.switch_page(make_page({slug!r}), query_params={query!r})
 main()
 """
 
@@ -55,9 +55,7 @@ def open_page() -> Callable[..., AppTest]:
     """Open a page inside the frame: open_page("runs", kind="allreduce")."""
 
     def opened(slug: str, **query: str) -> AppTest:
-        at = AppTest.from_string(FRAMED.format(slug=slug), default_timeout=30)
-        for name, value in query.items():
-            at.query_params[name] = value
-        return at.run()
+        script = FRAMED.format(slug=slug, query=query)
+        return AppTest.from_string(script, default_timeout=30).run()
 
     return opened
