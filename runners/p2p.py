@@ -33,6 +33,7 @@ from runners.spec import P2PSpec, parse_spec
 COLLECTIVE_BYTES = {"cuda": (3072, 1 << 20, 1 << 24), "cpu": (3072, 1 << 18)}
 # a process has to start before its tier's limit counts
 _START_S = 120.0
+_MARGIN_S = 2.0
 _SECONDS = {"grant": 8.0, "device": 12.0, "copies": 15.0, "collective": 35.0}
 
 
@@ -64,10 +65,11 @@ class Check:
     """
 
     def __init__(self, spec: P2PSpec, events: Events) -> None:
+        # the limit of the whole run began to count a moment before this
+        self._deadline = time.monotonic() + spec.time_limit_s - _MARGIN_S
         self._spec, self._events = spec, events
         self._members = members_of(spec)
         self._pairs = list(combinations(range(len(self._members.labels)), 2))
-        self._deadline = time.monotonic() + spec.time_limit_s
         self._progress = Progress(self._weights())
         self._probe: list[dict[str, Any]] = []
         self._faults: set[str] = set()

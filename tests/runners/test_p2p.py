@@ -187,6 +187,15 @@ def test_a_device_that_does_not_work_ends_the_check(played, tmp_path):
         check(tmp_path)
 
 
+def test_the_end_of_the_whole_run_is_no_hang_of_a_link(played, tmp_path):
+    played.trouble[COPIES] = RunTimedOut("The time limit of 1 s ended the run.")
+    events = Events(str(tmp_path / "events.jsonl"))
+    with pytest.raises(RunTimedOut, match="time limit"):
+        p2p.run(P2PSpec(device="cuda", gpus=[0, 1], time_limit_s=1), events)
+    assert events.partial is not None
+    assert events.partial.environment["pairs"][0]["code"] == "works"  # as far as it came: granted
+
+
 def test_patterns_are_unlike_the_poison():
     for name, period in patterns().items():
         assert int((period == -559038737).sum()) == 0, name
