@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -43,7 +44,7 @@ class Reading:
         """Path of the file as given."""
         return self.file.name
 
-    @property
+    @cached_property
     def raw(self) -> tuple[str, bytes]:
         """Name and bytes to keep: UTF-8 wherever possible, so that secrets can be found in them."""
         if self.file.raw is not None:
@@ -55,7 +56,7 @@ class Reading:
             data = decode(data).encode()
         return PurePosixPath(self.name).name, data
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """Hash of what is kept, by which a file that is stored already is known."""
         return hashlib.sha256(self.raw[1]).hexdigest()

@@ -1,5 +1,6 @@
 """Runs → Import: files, zip files and pasted text, looked at first, then stored."""
 
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from models.result import Scalar
 from pages.widgets import import_preview, import_store, store
 from pages.widgets.links import page_link
 
-_READINGS = "import-readings"
+_TOKEN = "import-token"  # noqa: S105  (names what lies on the shelf, no secret)
 _GENERATION = "import-generation"
 _DONE = "import-done"
 _LINKS = {"": "not known", "on": "on", "off": "off"}
@@ -25,6 +26,12 @@ KNOWN = (
     "forward JSON, SGLang, InferenceX, GuideLLM and AIPerf files, nccl-tests and RCCL output, "
     "nvbandwidth, `nvidia-smi topo -m` and `nvlink -s`, and Linkworth's own exports."
 )
+
+
+@st.cache_resource(max_entries=8, ttl="1h", show_spinner=False)
+def _shelf(token: str) -> list[Reading]:
+    """What one visitor had read, until it is stored: too large to go through the session."""
+    return []
 
 
 def render(engine: Engine) -> None:
@@ -47,13 +54,16 @@ def render(engine: Engine) -> None:
         given = [File(upload.name, upload.getvalue()) for upload in uploads or ()]
         if pasted.strip():
             given.append(File("pasted text", pasted.encode()))
-        st.session_state.pop(_READINGS, None)
+        st.session_state.pop(_TOKEN, None)
         if given:
             _read(given)
         else:
             st.info("Drop a file or paste a text first.")
-    readings: list[Reading] | None = st.session_state.get(_READINGS)
-    if readings is None:
+    if _TOKEN not in st.session_state:
+        return
+    readings = _shelf(st.session_state[_TOKEN])
+    if not readings:
+        st.info("These files were read too long ago. Press Read again.")
         return
     known = already_stored(engine, readings)
     import_preview.render(readings, known)
@@ -82,7 +92,9 @@ def _read(given: Sequence[File]) -> None:
     bar = st.progress(0.0, text="Reading …")
     try:
         several = list(expand(given))
-        st.session_state[_READINGS] = read_each(several, _progress(bar, len(several), "Reading"))
+        token = str(uuid.uuid4())
+        _shelf(token).extend(read_each(several, _progress(bar, len(several), "Reading")))
+        st.session_state[_TOKEN] = token
     except UnreadableFile as error:
         store.show_error(error)
     bar.empty()
@@ -141,7 +153,7 @@ def _store(engine: Engine, fresh: Sequence[Reading], answers: Mapping[str, Scala
         "duplicates": outcome.duplicates,
         "empty": outcome.empty,
     }
-    st.session_state.pop(_READINGS, None)
+    _shelf(st.session_state.pop(_TOKEN)).clear()
     st.session_state[_GENERATION] = int(st.session_state.get(_GENERATION, 0)) + 1
     st.rerun()
 

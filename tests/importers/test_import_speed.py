@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from db import runs
+from db.engine import connect
+from db.migrations import upgrade
 from importers import files
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -40,7 +43,7 @@ def detailed_run(size: int, number: int, rng: random.Random) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_thousand_files_in_a_minute() -> None:
+def test_a_thousand_files_in_a_minute(tmp_path: Path) -> None:
     rng = random.Random(5)
     low, high = math.log(SMALLEST), math.log(LARGEST)
     sizes = [math.exp(low + (high - low) * (k + 0.5) / N_FILES) for k in range(N_FILES)]
@@ -48,8 +51,16 @@ def test_a_thousand_files_in_a_minute() -> None:
     several = [
         files.File(f"run-{k}.json", detailed_run(int(size), k, rng)) for k, size in enumerate(sizes)
     ]
+    engine = connect(f"sqlite:///{tmp_path / 'speed.sqlite'}")
+    upgrade(engine)
+    told: list[int] = []
     started = time.perf_counter()
-    readings = files.read_each(several)
+    readings = files.read_each(several, lambda done, name: told.append(done))
+    for reading in readings:
+        name, data = reading.raw
+        runs.store_all(engine, reading.results, raw=data, raw_name=name)
     took = time.perf_counter() - started
-    assert sum(len(reading.results) for reading in readings) == N_FILES
+    assert runs.count(engine) == N_FILES
+    assert told == list(range(N_FILES + 1)), "the progress bar moves with every file"
     assert took < LIMIT_S, f"{took:.0f} s"
+    engine.dispose()
