@@ -55,27 +55,23 @@ class MemoryNeed:
 
     @property
     def words(self) -> str:
-        """The sum and its terms, in GB of 1e9 bytes."""
+        """The sum and its terms."""
         terms = (
             ("weights", self.weights),
             ("key-value cache", self.kv_cache),
             ("activations", self.activations),
             ("reserve for libraries and graphs", self.reserve),
         )
-        listed = " + ".join(f"{gigabytes(value)} {name}" for name, value in terms)
-        return f"{gigabytes(self.total)} = {listed}"
+        listed = " + ".join(f"{memory_words(value)} {name}" for name, value in terms)
+        return f"{memory_words(self.total)} = {listed}"
 
 
-def gigabytes(n_bytes: float) -> str:
-    """Bytes as GB (1e9 bytes), with as many digits as a person needs."""
+def memory_words(n_bytes: float) -> str:
+    """Bytes in GB (1e9 bytes) or MB, with as many digits as a person needs."""
     value = n_bytes / 1e9
-    return (
-        f"{value:.0f} GB"
-        if value >= 100
-        else f"{value:.1f} GB"
-        if value >= 1
-        else f"{value:.2g} GB"
-    )
+    if value >= 100:
+        return f"{value:.0f} GB"
+    return f"{value:.1f} GB" if value >= 1 else f"{n_bytes / 1e6:.3g} MB"
 
 
 def check_plain(arch: Architecture) -> None:
@@ -267,6 +263,6 @@ def check_memory(need: MemoryNeed, free_bytes: float, where: str) -> None:
     """
     if need.total > free_bytes:
         raise OutOfMemory(
-            f"{where} has {gigabytes(free_bytes)} free, and this decode step needs {need.words}.",
+            f"{where} has {memory_words(free_bytes)} free; this decode step needs {need.words}.",
             "Pick a smaller model, a shorter KV length, a smaller batch or more GPUs.",
         )

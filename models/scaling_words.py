@@ -44,13 +44,19 @@ def splitting_words(tp: int) -> str:
     return "halving the weights" if tp == 2 else f"splitting the weights over {tp} GPUs"
 
 
-def verdict(single: StepTimes, times: StepTimes, where: str = "On this host") -> Verdict | None:
+def verdict(
+    single: StepTimes,
+    times: StepTimes,
+    where: str = "On this host",
+    interval: tuple[float, float] | None = None,
+) -> Verdict | None:
     """Say whether a TP size pays here and why.
 
     Args:
         single: The model on one GPU.
         times: The same at a TP size above 1.
         where: How the sentence begins.
+        interval: 95 % interval of the speedup in that clock; None below three rounds.
 
     Returns:
         The verdict, in wall clock where both have it, else in replay; None where no clock is
@@ -63,16 +69,20 @@ def verdict(single: StepTimes, times: StepTimes, where: str = "On this host") ->
     gain = speedup(alone, step)
     change = step / alone - 1
     reasons = _reasons(single, times)
-    if abs(change) < SAME_WITHIN:
-        pays, effect = None, f"makes no difference to this model (within {SAME_WITHIN:.0%})"
+    pays: bool | None = None
+    if interval is not None and interval[0] <= 1 <= interval[1] and abs(change) >= SAME_WITHIN:
+        effect = "makes no difference to this model that these rounds show"
+    elif abs(change) < SAME_WITHIN:
+        effect = f"makes no difference to this model (within {SAME_WITHIN:.0%})"
     else:
         pays = change < 0
         word = "faster" if pays else "slower"
         effect = f"makes this model {abs(change) * 100:.0f} % {word}"
+    spread = f", 95 % interval {interval[0]:.2f} to {interval[1]:.2f}" if interval else ""
     in_clock = "" if clock == "wall" else " in graph replay"
     head = (
         f"{where} TP={times.tp} {effect}{in_clock} "
-        f"({step:.2f} ms a step against {alone:.2f} ms, {times_words(gain)})"
+        f"({step:.2f} ms a step against {alone:.2f} ms, {times_words(gain)}{spread})"
     )
     tail = (
         f": {', '.join(reasons)}."

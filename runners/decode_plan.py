@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from models.architecture import read_config
-from models.decode import MemoryNeed, check_decode, check_plain, gigabytes, memory_need
+from models.decode import MemoryNeed, check_decode, check_plain, memory_need, memory_words
 from models.errors import InvalidSpec, OutOfMemory
 from runners.spec import DecodeSpec, parse_spec
 
@@ -135,7 +135,7 @@ def decode_jobs(
         if memory_bytes is not None and need.total > memory_bytes:
             raise OutOfMemory(
                 f"At TP={tp} each GPU needs {need.words}, and the smallest one has "
-                f"{gigabytes(memory_bytes)}.",
+                f"{memory_words(memory_bytes)}.",
                 "Pick a smaller model, a shorter KV length, a smaller batch or more GPUs.",
             )
         specs[_arm_name(device, tp, link, threads)] = spec

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from models.architecture import read_config
-from models.decode import MemoryNeed, check_memory, gigabytes, memory_need
+from models.decode import MemoryNeed, check_memory, memory_need, memory_words
 from models.errors import OutOfMemory, ValuesWrong
 from runners import environment
 from runners.decode_clocks import ReplayLoop, WallLoop, warm_up
@@ -68,7 +68,7 @@ def _need(spec: DecodeSpec) -> MemoryNeed:
 def _exhausted(rank: Rank, need: MemoryNeed, error: BaseException) -> OutOfMemory:
     return OutOfMemory(
         f"Memory ran out while the decode step ran; it was to need {need.words}, and "
-        f"{gigabytes(_free_bytes(rank))} is free now.",
+        f"{memory_words(_free_bytes(rank))} is free now.",
         "Pick a smaller model, a shorter KV length, a smaller batch or more GPUs.",
         detail=str(error),
     )

@@ -5,7 +5,7 @@ from typing import Any
 import streamlit as st
 
 from importers.model_configs import read_upload
-from models.decode import gigabytes
+from models.decode import memory_words
 from models.errors import LinkworthError
 from pages.widgets import model_picker, store
 from pages.widgets.allreduce_form import LINKS, gpu_label, host_gpus
@@ -234,5 +234,5 @@ def _memory(
         lines.append(f"TP={tp}: {need.words}")
     unit = "GPU" if devices["device"] == "cuda" else "rank"
     limit = devices["memory_bytes"]
-    there = f" The smallest GPU has {gigabytes(limit)}." if limit else ""
+    there = f" The smallest GPU has {memory_words(limit)}." if limit else ""
     st.caption(f"Memory each {unit} needs. " + "; ".join(lines) + f".{there}")

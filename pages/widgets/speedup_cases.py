@@ -49,6 +49,7 @@ class Point:
     calls: int | None = None
     floor_ms: float | None = None
     copy_gbps: float | None = None
+    notes: list[str] = field(default_factory=list)
 
     @property
     def wall(self) -> Reading | None:
@@ -189,7 +190,7 @@ def _add(
         ),
     )
     tp = int(first["tp"])
-    point = Point(tp, str(first["run_id"]), str(first["validity"]))
+    point = Point(tp, str(first["run_id"]), str(first["validity"]), notes=list(facts["notes"]))
     for clock, part in rows.groupby("clock"):
         values = tuple(float(value) for value in part["value"].dropna())
         if values:

@@ -66,6 +66,7 @@ def run_facts(_engine: Engine, run_id: str) -> dict[str, Any]:
         "config": model,
         "variant": ", ".join(variant),
         "dtype": run.spec.get("dtype"),
+        "notes": [*run.reasons, *(notice.text for notice in run.warnings)],
     }
 
 

@@ -38,22 +38,19 @@ def verdicts(cases: Cases) -> None:
             st.caption(f"No verdict yet: {missing} is not measured for this case.")
             continue
         for point in multiple:
-            found = verdict(single.times, point.times, f"On {case.host}")
-            if found is None:
-                continue
             clock = "wall" if single.wall and point.wall else "replay"
             alone, here = single.reading(clock), point.reading(clock)
-            text = found.sentence
-            if alone and here:
-                gain = speedup_over_rounds(alone.rounds, here.rounds)
-                if gain.low is None or gain.high is None:
-                    text += " Fewer than three rounds: direction only, no interval."
-                else:
-                    text += f" Speedup with its 95 % interval: {gain.low:.2f} to {gain.high:.2f}."
-                    if gain.low <= 1 <= gain.high and found.pays is not None:
-                        text += " The interval holds 1: a difference is not shown."
-            ceiling = ceiling_sentence(point.times)
-            st.markdown(f"- {text}" + (f" {ceiling}" if ceiling else ""))
+            if alone is None or here is None:
+                continue
+            gain = speedup_over_rounds(alone.rounds, here.rounds)
+            interval = None if gain.low is None or gain.high is None else (gain.low, gain.high)
+            found = verdict(single.times, point.times, f"On {case.host}", interval)
+            said = [found.sentence] if found else []
+            if interval is None:
+                said.append("Fewer than three rounds: direction only, no interval.")
+            st.markdown(f"- {' '.join([*said, ceiling_sentence(point.times) or ''])}")
+        for notice in dict.fromkeys(text for point in case.points.values() for text in point.notes):
+            st.caption(f"⚠ {notice}")
 
 
 def step_times(cases: Cases) -> None:

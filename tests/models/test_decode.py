@@ -12,9 +12,9 @@ from models.decode import (
     check_decode,
     check_memory,
     floor_ms,
-    gigabytes,
     kv_heads_a_rank,
     memory_need,
+    memory_words,
     step_cost,
 )
 from models.errors import InvalidSpec, OutOfMemory
@@ -132,10 +132,10 @@ def test_a_step_that_cannot_exist_is_refused(tp, kv_len, batch, words):
 
 
 @pytest.mark.parametrize(
-    ("n_bytes", "words"), [(141e9, "141 GB"), (21.04e9, "21.0 GB"), (3.2e7, "0.032 GB")]
+    ("n_bytes", "words"), [(141e9, "141 GB"), (21.04e9, "21.0 GB"), (3.2e7, "32 MB")]
 )
-def test_gigabytes_read_like_a_person_writes_them(n_bytes, words):
-    assert gigabytes(n_bytes) == words
+def test_memory_reads_as_a_person_writes_it(n_bytes, words):
+    assert memory_words(n_bytes) == words
 
 
 @given(st.sampled_from([1, 2, 4]), st.integers(1, 64), st.integers(1, 64))

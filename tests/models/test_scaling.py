@@ -157,6 +157,17 @@ def test_a_difference_within_two_per_cent_is_no_verdict_for_either_side():
     assert "in graph replay" in found.sentence
 
 
+def test_an_interval_that_holds_one_shows_no_difference():
+    found = verdict(MEASURED_1, MEASURED_2, interval=(0.90, 1.02))
+    assert found is not None
+    assert found.pays is None
+    assert "no difference to this model that these rounds show" in found.sentence
+    assert "0.96×, 95 % interval 0.90 to 1.02)" in found.sentence
+    clear = verdict(MEASURED_1, MEASURED_2, interval=(0.95, 0.97))
+    assert clear is not None
+    assert clear.pays is False
+
+
 def test_no_verdict_without_a_common_clock():
     assert verdict(StepTimes(1, wall_ms=1.0), StepTimes(2, replay_ms=1.0)) is None
     assert verdict(PCIE_1, PCIE_1) is None
