@@ -92,10 +92,10 @@ def of_folder(folder: Path) -> list[File]:
     """
     found = []
     for path in sorted(folder.rglob("*")):
-        parts = path.relative_to(folder.parent).parts
+        parts = path.relative_to(folder).parts
         if path.is_file() and not path.is_symlink() and not any(p.startswith(".") for p in parts):
             check_size(path.stat().st_size)
-            found.append(File("/".join(parts), path.read_bytes()))
+            found.append(File("/".join((folder.resolve().name, *parts)), path.read_bytes()))
     return found
 
 

@@ -70,7 +70,7 @@ def render(engine: Engine) -> None:
     fresh = [
         reading
         for reading in readings
-        if reading.name not in known and any(map(import_store.worth_storing, reading.results))
+        if reading.sha256 not in known and any(map(import_store.worth_storing, reading.results))
     ]
     if fresh:
         _form(engine, fresh)
@@ -79,13 +79,13 @@ def render(engine: Engine) -> None:
 
 
 def already_stored(engine: Engine, readings: Sequence[Reading]) -> dict[str, str]:
-    """Name of each file whose bytes are stored already -> the run that has them."""
+    """Hash of each file whose bytes are stored already -> the run that has them."""
     found = {
-        reading.name: runs.find_by_sha256(engine, reading.sha256)
+        reading.sha256: runs.find_by_sha256(engine, reading.sha256)
         for reading in readings
         if reading.results
     }
-    return {name: run_id for name, run_id in found.items() if run_id is not None}
+    return {sha: run_id for sha, run_id in found.items() if run_id is not None}
 
 
 def _read(given: Sequence[File]) -> None:

@@ -23,26 +23,28 @@ def render(readings: Sequence[Reading], known: Mapping[str, str]) -> None:
 
     Args:
         readings: What was read.
-        known: Name of a file -> id of the run that has it already.
+        known: Hash of a file -> id of the run that has it already.
     """
     n_results = sum(len(reading.results) for reading in readings)
     refused = [reading for reading in readings if reading.error is not None]
     frame = overview(readings, known)
     files = "1 file" if len(readings) == 1 else f"{len(readings)} files"
-    words = f"{n_results} results in {files}, {len(refused)} not understood"
+    results = "1 result" if n_results == 1 else f"{n_results} results"
+    words = f"{results} in {files}, {len(refused)} not understood"
     st.markdown(f"**{words}.** Nothing is stored yet.")
     table(frame, "import-overview", words)
     for reading in refused[:SHOWN]:
         st.error(f"{reading.name}: {reading.error.sentence}" if reading.error else reading.name)
         if reading.error and reading.error.next_step:
             st.caption(reading.error.next_step)
-    for name, run_id in list(known.items())[:SHOWN]:
-        st.info(f"{name} is already stored.")
-        page_link("runs", f"Open the run that {name} brought", run=run_id)
+    there = [reading for reading in readings if reading.results and reading.sha256 in known]
+    for reading in there[:SHOWN]:
+        st.info(f"{reading.name} is already stored.")
+        page_link("runs", f"Open the run that {reading.name} brought", run=known[reading.sha256])
     shown = 0
     for reading in readings:
         for result in reading.results:
-            if reading.name not in known and shown < SHOWN:
+            if reading.sha256 not in known and shown < SHOWN:
                 shown += 1
                 _details(reading.name, result, opened=n_results == 1)
 
@@ -56,7 +58,7 @@ def overview(readings: Sequence[Reading], known: Mapping[str, str]) -> pd.DataFr
             why = reading.skipped or (reading.error.sentence if reading.error else "")
             rows.append(_row(reading.name, state, looks_wrong=why))
         for result in reading.results:
-            state = "already stored" if reading.name in known else "new"
+            state = "already stored" if reading.sha256 in known else "new"
             if not worth_storing(result):
                 state = "holds no number"
             rows.append(

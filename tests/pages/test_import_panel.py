@@ -58,7 +58,7 @@ def test_it_says_what_can_be_read(panel: Panel) -> None:
 
 def test_a_paste_is_shown_before_it_is_stored(panel: Panel, empty_database: Engine) -> None:
     at = paste(panel(), "vllm/0.33/console_cut.txt")
-    assert "1 results in 1 file, 0 not understood" in texts(at, "markdown")
+    assert "1 result in 1 file, 0 not understood" in texts(at, "markdown")
     overview = at.dataframe[0].value
     assert overview["state"].tolist() == ["new"]
     assert "Engine version" in overview["missing"][0]
