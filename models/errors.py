@@ -85,6 +85,10 @@ class DatabaseTooNew(DatabaseUnavailable):
     """The database was written by a newer version of the code."""
 
 
+class NotPredicted(LinkworthError):
+    """A prediction that would be a guess; the next step says what would make it possible."""
+
+
 class NotFound(LinkworthError):
     """A run, job or study that does not exist (any more)."""
 
