@@ -39,6 +39,12 @@ def describe(name: str) -> str:
     return f"{name} ({known.words})" if known else name
 
 
+def group_of(name: str) -> str:
+    """The group in which a definition stands; one that the table does not know stands alone."""
+    known = DEFINITIONS.get(name)
+    return known.group if known else name
+
+
 def comparable(first: str, second: str) -> str | None:
     """Why two definitions may not share an axis.
 

@@ -5,17 +5,18 @@ requests at once) and is listed as such; one that varies inside a run (message s
 """
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 from models import conditions
-from models.definitions import caution, comparable, conversion
+from models.definitions import caution, comparable, conversion, group_of
 from models.metrics import METRICS
 from models.result import Measurement, Result, Scalar
 
-_Key = tuple[str, str, tuple[tuple[str, Scalar], ...]]
+_Place = tuple[str, str, tuple[tuple[str, Scalar], ...]]  # metric, statistic, dims
+_Cells = dict[_Place, dict[str, "Cell"]]  # place -> group of definitions -> number
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ class Row:
             return "%"
         return "" if self.statistic == "speedup" else METRICS[self.metric].unit
 
+    @property
+    def meanings(self) -> list[str]:
+        """The definitions of its numbers, each once."""
+        return list(dict.fromkeys(cell.definition for cell in self.cells if cell is not None))
+
     def change_pct(self, run: int, *, base: int = 0) -> float | None:
         """Change of a run against the base run in percent, None where it may not be said."""
         here, there = self.cells[run], self.cells[base]
@@ -91,28 +97,42 @@ def rows(results: Sequence[Result]) -> list[Row]:
     """
     axes = _axes(results)
     tables = [_cells(result, axes) for result in results]
-    keys = list(dict.fromkeys(key for table in tables for key in table))
-    found = []
-    for key in keys:
-        cells = tuple(table.get(key) for table in tables)
-        present = [cell.definition for cell in cells if cell is not None]
-        if len(present) < 2:
-            continue
-        pairs = list(combinations(dict.fromkeys(present), 2))
-        reasons = [reason for a, b in pairs if (reason := comparable(a, b))]
-        cautions = [word for a, b in pairs if (word := caution(a, b))]
-        metric, statistic, dims = key
-        found.append(
-            Row(
-                metric,
-                statistic,
-                dict(dims),
-                cells,
-                reasons[0] if reasons else None,
-                cautions[0] if cautions and not reasons else None,
-            )
-        )
+    found: list[Row] = []
+    for place in dict.fromkeys(place for table in tables for place in table):
+        by_run = [table.get(place, {}) for table in tables]
+        found += _rows_of(place, by_run)
     return found
+
+
+def _rows_of(place: _Place, by_run: Sequence[Mapping[str, Cell]]) -> list[Row]:
+    """One row a meaning that two runs share; a refusal for each run that shares none."""
+    metric, statistic, dims = place
+    found, covered = [], set()
+    for group in dict.fromkeys(group for cells in by_run for group in cells):
+        row = tuple(cells.get(group) for cells in by_run)
+        runs_here = [index for index, cell in enumerate(row) if cell is not None]
+        if len(runs_here) > 1:
+            covered |= set(runs_here)
+            words = _first(caution, row)
+            found.append(Row(metric, statistic, dict(dims), row, None, words))
+    alone = [index for index, cells in enumerate(by_run) if cells and index not in covered]
+    others = [index for index, cells in enumerate(by_run) if cells]
+    for index in alone:
+        base = next((other for other in others if other != index), None)
+        if base is None or (base in alone and base > index):
+            continue
+        row = tuple(
+            next(iter(cells.values())) if place in (index, base) else None
+            for place, cells in enumerate(by_run)
+        )
+        found.append(Row(metric, statistic, dict(dims), row, _first(comparable, row), None))
+    return found
+
+
+def _first(check: Callable[[str, str], str | None], row: Sequence[Cell | None]) -> str | None:
+    """The first thing that a check of definitions has to say about any two cells."""
+    present = dict.fromkeys(cell.definition for cell in row if cell is not None)
+    return next((words for a, b in combinations(present, 2) if (words := check(a, b))), None)
 
 
 def _axes(results: Sequence[Result]) -> dict[str, set[str]]:
@@ -129,23 +149,28 @@ def _axes(results: Sequence[Result]) -> dict[str, set[str]]:
     return axes
 
 
-def _cells(result: Result, axes: Mapping[str, set[str]]) -> dict[_Key, Cell]:
+def _cells(result: Result, axes: Mapping[str, set[str]]) -> _Cells:
+    """A run's numbers; what two tools measured under one word stays apart."""
     if result.validity == "invalid":
         return {}
-    grouped: dict[_Key, list[Measurement]] = {}
+    grouped: dict[_Place, dict[str, list[Measurement]]] = {}
     for row in result.measurements:
         if row.value is None or row.relative_to is not None:
             continue
         names = sorted(axes.get(row.metric, ()))
         dims = tuple((name, row.dims.get(name)) for name in names if name in row.dims)
-        grouped.setdefault((row.metric, row.statistic, dims), []).append(row)
+        groups = grouped.setdefault((row.metric, row.statistic, dims), {})
+        groups.setdefault(group_of(row.definition), []).append(row)
     return {
-        key: Cell(
-            statistics.median(row.value for row in same if row.value is not None),
-            len(same),
-            same[0].definition,
-        )
-        for key, same in grouped.items()
+        place: {
+            group: Cell(
+                statistics.median(row.value for row in same if row.value is not None),
+                len(same),
+                same[0].definition,
+            )
+            for group, same in groups.items()
+        }
+        for place, groups in grouped.items()
     }
 
 

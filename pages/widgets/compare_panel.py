@@ -9,7 +9,7 @@ import streamlit as st
 from db import runs
 from db.engine import Engine
 from models import side_by_side
-from models.definitions import describe
+from models.definitions import describe, group_of
 from models.errors import NotFound
 from models.metrics import METRICS
 from models.result import Result
@@ -92,10 +92,12 @@ def _conditions(results: Sequence[Result], labels: Sequence[str]) -> None:
 
 def _one_quantity(rows: Sequence[Row], labels: Sequence[str]) -> None:
     st.subheader("One quantity")
-    choices = list(dict.fromkeys(f"{row.metric}:{row.statistic}" for row in rows))
-    chosen = st.selectbox("Quantity", choices, key="compare-quantity", format_func=_choice_words)
-    metric, _, statistic = str(chosen).partition(":")
-    of_choice = [row for row in rows if (row.metric, row.statistic) == (metric, statistic)]
+    words_of = choices(rows)
+    chosen = st.selectbox(
+        "Quantity", list(words_of), key="compare-quantity", format_func=words_of.get
+    )
+    of_choice = [row for row in rows if _choice(row) == chosen]
+    metric, statistic = of_choice[0].metric, of_choice[0].statistic
     reason = next((row.reason for row in of_choice if row.reason), None)
     if reason is not None:
         st.warning(f"These runs are not drawn on one axis. {reason}")
@@ -108,11 +110,26 @@ def _one_quantity(rows: Sequence[Row], labels: Sequence[str]) -> None:
     chart(picture, f"compare-{metric}-{statistic}", words, data, key="compare-chart")
 
 
-def _choice_words(choice: str) -> str:
-    metric, _, statistic = choice.partition(":")
-    known = METRICS[metric]
-    words = known.label if statistic == "value" else f"{known.label}, {statistic}"
-    return f"{words} ({known.unit})" if known.unit else words
+def _choice(row: Row) -> str:
+    """Rows that may share an axis: one metric, one statistic, one meaning."""
+    meaning = "mixed" if row.reason else group_of(row.meanings[0])
+    return f"{row.metric}|{row.statistic}|{meaning}"
+
+
+def choices(rows: Sequence[Row]) -> dict[str, str]:
+    """Choice -> words; what the tools mean is added only where one quantity has two meanings."""
+    several: dict[str, set[str]] = {}
+    for row in rows:
+        several.setdefault(f"{row.metric}|{row.statistic}", set()).add(_choice(row))
+    found = {}
+    for row in rows:
+        known = METRICS[row.metric]
+        words = known.label if row.statistic == "value" else f"{known.label}, {row.statistic}"
+        words = f"{words} ({row.unit})" if row.unit else words
+        if len(several[f"{row.metric}|{row.statistic}"]) > 1:
+            words += ", meant in two ways" if row.reason else f", as {row.meanings[0]}"
+        found.setdefault(_choice(row), words)
+    return found
 
 
 def _takeaway(rows: Sequence[Row], labels: Sequence[str]) -> str:
@@ -177,6 +194,7 @@ def numbers(rows: Sequence[Row], labels: Sequence[str]) -> pd.DataFrame:
         line: dict[str, object] = {"quantity": known.label, "statistic": row.statistic}
         line["where"] = ", ".join(f"{name} {value}" for name, value in row.dims.items())
         line["unit"] = row.unit
+        line["as"] = ", ".join(row.meanings)
         for label, cell in zip(labels, row.cells, strict=True):
             line[label] = None if cell is None else cell.value
         for index in range(1, len(labels)):

@@ -58,6 +58,26 @@ def test_two_meanings_give_a_reason_and_no_change() -> None:
     assert row.change_pct(1) is None
 
 
+def test_what_two_tools_say_of_one_run_stays_apart() -> None:
+    measured_here = run(
+        measured("tpot", 10.0, "vllm:tpot:2"), measured("tpot", 12.0, "linkworth:tpot:1")
+    )
+    imported = run(measured("tpot", 11.0, "vllm:tpot:2"))
+    (row,) = rows([measured_here, imported])
+    assert [cell and cell.value for cell in row.cells] == [10.0, 11.0]
+    both = rows([measured_here, measured_here])
+    assert [[cell and cell.value for cell in row.cells] for row in both] == [[10, 10], [12, 12]]
+
+
+def test_a_third_run_that_means_something_else_is_named() -> None:
+    one, two = (run(measured("tpot", value, "vllm:tpot:2")) for value in (10.0, 11.0))
+    other = run(measured("tpot", 10.6, "guidellm:itl:1"))
+    shared, refused = rows([one, two, other])
+    assert (shared.reason, shared.cells[2]) == (None, None)
+    assert refused.reason is not None
+    assert [cell is not None for cell in refused.cells] == [True, False, True]
+
+
 def test_revisions_that_matter_little_compare_with_a_caution() -> None:
     (row,) = rows([
         run(measured("tpot", 10.0, "vllm:tpot:1")), run(measured("tpot", 11.0, "vllm:tpot:2")),

@@ -89,7 +89,7 @@ def test_conditions_come_first_then_chart_and_table(panel: Panel, stored: Stored
 
 def test_the_chart_follows_the_chosen_quantity(panel: Panel, stored: Stored) -> None:
     at = panel(stored("vllm/0.8/appended.json"))
-    at.selectbox("compare-quantity").select("output_throughput:value").run()
+    at.selectbox("compare-quantity").select("output_throughput|value|wall-output_throughput").run()
     assert charts(at) == [
         "Output throughput, value: 2: vLLM serving benchmark +241.3 % against "
         "1: vLLM serving benchmark"
@@ -106,7 +106,7 @@ def test_sizes_make_a_line_and_a_range_of_changes(panel: Panel, stored: Stored) 
 
 def test_two_meanings_are_not_drawn_on_one_axis(panel: Panel, stored: Stored) -> None:
     at = panel(stored("vllm/0.8/good.json", "guidellm/0.8/good.json"))
-    at.selectbox("compare-quantity").select("tpot:mean").run()
+    at.selectbox("compare-quantity").select("tpot|mean|mixed").run()
     assert charts(at) == []
     warning = texts(at, "warning")
     assert "not drawn on one axis" in warning
@@ -140,9 +140,9 @@ def test_exports_hold_the_unrounded_numbers(stored: Stored, empty_database: Engi
     assert content["conditions"][0]["name"] == "load: concurrency"
     markdown = compare_panel.as_markdown(compare_panel.numbers(rows, labels))
     lines = markdown.splitlines()
-    assert lines[0].startswith("| quantity | statistic | where | unit | 1: vLLM")
-    assert any(line.startswith("| Output throughput | value |  | tok/s | 150 | 512 |")
-               for line in lines)  # fmt: skip
+    assert lines[0].startswith("| quantity | statistic | where | unit | as | 1: vLLM")
+    start = "| Output throughput | value |  | tok/s | vllm:output_throughput:1 | 150 | 512 |"
+    assert any(line.startswith(start) for line in lines)
 
 
 def test_a_bundle_carries_everything_to_another_machine(
