@@ -90,7 +90,7 @@ def assemble(
         spec=resolved,
         host=environment.host_facts(),
         environment={
-            **ranks[0]["environment"],
+            **_own_environment(ranks[0]["environment"]),
             "ranks": [rank["conditions"] for rank in ranks],
             "transports": ranks[0]["transports"],
         },
@@ -99,6 +99,16 @@ def assemble(
         measurements=measurements,
         samples=samples,
     )
+
+
+def _own_environment(environment: dict[str, Any]) -> dict[str, Any]:
+    """A rank's environment without what the runner itself set to read NCCL's log."""
+    variables = {
+        name: value
+        for name, value in environment["variables"].items()
+        if not name.startswith("NCCL_DEBUG")
+    }
+    return {**environment, "variables": variables}
 
 
 def slowest(by_rank: list[list[list[float]]]) -> list[list[float]]:

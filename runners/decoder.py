@@ -230,6 +230,7 @@ class Blocks:
 
 _FUSIONS: dict[str, dict[str, Any]] = {
     "default": {},
+    "combo": {"options": {"combo_kernels": True}},
     "matvec": {"options": {"coordinate_descent_tuning": True}},
     "max-autotune": {"mode": "max-autotune-no-cudagraphs"},
 }
@@ -241,7 +242,8 @@ def fused(mode: str) -> Blocks:
     """The blocks compiled for the shapes of their first call.
 
     Args:
-        mode: ``default`` (library matrix products, everything between them fused), ``matvec``
+        mode: ``default`` (library matrix products, everything between them fused), ``combo``
+            (small kernels beside each other launched as one as well), ``matvec``
             (products of one token become generated kernels too), or ``max-autotune`` (kernels
             chosen by trial).
     """

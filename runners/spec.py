@@ -120,7 +120,7 @@ class DecodeSpec(_Placed):
     rounds: int = Field(default=3, ge=1, le=100)
     steps_per_round: int = Field(default=100, ge=5, le=100_000)
     compile: bool = Field(default=True, description="fuse with torch.compile, on GPUs")
-    fusion: Literal["default", "matvec", "max-autotune"] = Field(
+    fusion: Literal["default", "combo", "matvec", "max-autotune"] = Field(
         default="default", description="how torch.compile fuses: see runners.decoder.fused"
     )
     omp_num_threads: int | None = Field(default=None, ge=1, le=1024)

@@ -40,9 +40,10 @@ def main() -> int:
         config = json.loads((ROOT / "data" / "models" / f"{name}.json").read_text())
         for tp in options.tp:
             for link in options.links if tp > 1 else [None]:
-                results += arm(options, name, config, tp, link)
-                print(f"   {time.time() - began:.0f} s so far", flush=True)
-                write(options, results)  # what is there survives if the machine goes away
+                for fusion in options.fusion:
+                    results += arm(options, name, config, tp, link, fusion)
+                    print(f"   {time.time() - began:.0f} s so far", flush=True)
+                    write(options, results)  # what is there survives if the machine goes away
     for sentence in sentences(options, results):
         print(sentence)
     print(f"{len(results)} results in {options.out}")
@@ -63,7 +64,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=100, help="steps a round and clock")
     parser.add_argument("--gpus", nargs="+", default=[], help="indices or UUIDs, in rank order")
     parser.add_argument(
-        "--fusion", choices=["default", "matvec", "max-autotune"], default="default"
+        "--fusion",
+        nargs="+",
+        choices=["default", "combo", "matvec", "max-autotune"],
+        default=["default"],
+        help="several: each is an arm of its own, to see which is fastest here",
     )
     parser.add_argument("--no-eager", action="store_true", help="leave wall_eager out")
     parser.add_argument("--no-allreduce", action="store_true", help="leave the sweeps out")
@@ -81,7 +86,7 @@ def arguments() -> argparse.Namespace:
 
 
 def arm(
-    options: argparse.Namespace, name: str, config: dict, tp: int, link: str | None
+    options: argparse.Namespace, name: str, config: dict, tp: int, link: str | None, fusion: str
 ) -> list[Result]:
     """The decode run of one arm, and the AllReduce sweep of its messages."""
     placed = {"device": "cpu"} if options.cpu else {"device": "cuda", "gpus": options.gpus[:tp]}
@@ -90,6 +95,9 @@ def arm(
     clocks = [clock for clock in CLOCKS if not (options.no_eager and clock == "wall_eager")]
     clocks += ["replay_no_allreduce"] if tp > 1 else []
     label = f"{name}-tp{tp}" + (f"-link-{link}" if link else "")
+    arm_name = f"TP={tp}" + (f" link {link}" if link else "")
+    if fusion != "default":
+        label, arm_name = f"{label}-{fusion}", f"{arm_name} {fusion}"
     spec = {
         "kind": "decode",
         **placed,
@@ -101,11 +109,11 @@ def arm(
         "clocks": ["wall_eager"] if options.cpu else clocks,
         "rounds": options.rounds,
         "steps_per_round": options.steps,
-        "fusion": options.fusion,
+        "fusion": fusion,
         "time_limit_s": options.limit,
     }
-    found = [run(options, spec, f"decode-{label}", f"TP={tp}" + (f" link {link}" if link else ""))]
-    if tp > 1 and not options.no_allreduce:
+    found = [run(options, spec, f"decode-{label}", arm_name)]
+    if tp > 1 and not options.no_allreduce and fusion == options.fusion[0]:
         arch = read_config(config)
         sweep = {
             "kind": "allreduce",
@@ -210,6 +218,7 @@ def sentences(options: argparse.Namespace, results: list[Result]) -> list[str]:
             place += f"link {result.spec['link']}: " if result.spec["link"] else ""
             alone = [r for r in decodes if r.spec["tp"] == 1]
             alone = [r for r in alone if r.spec["model_name"] == result.spec["model_name"]]
+            alone = [r for r in alone if r.spec["fusion"] == result.spec["fusion"]]
             if here.tp > 1 and alone:
                 said = verdict(times(alone[0], batch, kv_len), here)
                 found += [place + said.sentence] if said else []

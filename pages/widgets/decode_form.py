@@ -24,6 +24,7 @@ CLOCKS = {
 }
 FUSIONS = {
     "default": "library products, the rest fused",
+    "combo": "small kernels launched together as well",
     "matvec": "generated kernels for batch 1",
     "max-autotune": "kernels chosen by trial (slow start)",
 }

@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import get_args
 
 import pytest
 import torch
@@ -10,8 +11,9 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from models.architecture import read_config
 from models.errors import InvalidSpec
 from runners.decode_step import Model, NoCollectives, Step
-from runners.decoder import PLAIN, read_numerics
+from runners.decoder import PLAIN, fused, read_numerics
 from runners.decoder_weights import build_shard, random_source, state_source
+from runners.spec import DecodeSpec
 
 SIZES = {
     "hidden_size": 64,
@@ -206,6 +208,11 @@ def test_compiled_blocks_agree_with_plain_ones():
         torch.testing.assert_close(step.logits(blocks, NoCollectives()), plain)
     assert len(seen) == 1  # one graph serves all layers, with no break in it
     torch.compiler.reset()
+
+
+@pytest.mark.parametrize("mode", get_args(DecodeSpec.model_fields["fusion"].annotation))
+def test_every_fusion_of_a_spec_is_known_to_torch(mode):
+    assert callable(fused(mode).attention)  # an option that torch does not know raises here
 
 
 @pytest.mark.parametrize(

@@ -266,6 +266,12 @@ def test_a_replay_sample_is_a_batch_of_replays(monkeypatch):
     assert graph.n == 4 * (30 + DISCARDED)
 
 
+def test_what_the_runner_set_to_read_nccls_log_is_no_condition():
+    variables = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": "x", "NCCL_P2P_DISABLE": "1"}
+    kept = decode_result._own_environment({"variables": variables, "python": "3.12"})
+    assert kept == {"variables": {"NCCL_P2P_DISABLE": "1"}, "python": "3.12"}
+
+
 def test_the_slowest_rank_counts_step_by_step():
     assert decode_result.slowest([[[1.0, 5.0]], [[2.0, 3.0]]]) == [[2.0, 5.0]]
 
