@@ -9,6 +9,7 @@ import streamlit as st
 from db import runs
 from db.engine import Engine
 from models.architecture import Architecture, read_config
+from models.curve import interpolate_us, make_curve
 from models.errors import InvalidSpec
 
 # an all-reduce inside a step has work around it; an eager one is never multiplied
@@ -31,6 +32,7 @@ class AllReduce:
     latency_us: float
     mode: str
     run_id: str
+    is_interpolated: bool = False
     step_ms: float | None = None
     calls: int | None = None
 
@@ -92,32 +94,45 @@ def allreduce_of(
     """
     if sweeps.empty or size is None:
         return None
-    rows = sweeps[(sweeps["bytes"] == size) & (sweeps["ranks"] == tp)]
-    rows = rows[rows["origin"] == place.origin]
-    best: AllReduce | None = None
+    rows = sweeps[(sweeps["ranks"] == tp) & (sweeps["origin"] == place.origin)]
+    best: tuple[tuple[int, bool, bool], AllReduce] | None = None
     for run_id in rows["run_id"].unique():
+        own = sweeps[sweeps["run_id"] == run_id]
+        study = own["study"].iloc[0] if isinstance(own["study"].iloc[0], str) else None
+        # a study of somebody else's is read as its author wrote it; our own sweeps are one host's
+        if study != place.study and place.origin != "measured":
+            continue
         if run_facts(engine, run_id)["host_id"] != place.host_id:
             continue
-        own = sweeps[sweeps["run_id"] == run_id]
-        if place.study != (own["study"].iloc[0] if isinstance(own["study"].iloc[0], str) else None):
+        found = _cost(own, str(run_id), place, size)
+        if found is None:
             continue
-        at_size = own[(own["bytes"] == size) & own["statistic"].isin(["median", "value"])]
-        latencies = at_size[at_size["metric"] == "allreduce_latency"]
-        latencies = latencies[latencies["link"].fillna("") == (place.link or "")]
-        for mode in MODES:
-            values = latencies.loc[latencies["mode"].fillna("") == mode, "value"].dropna()
-            if values.empty:
-                continue
-            if best is None or MODES.index(mode) <= MODES.index(best.mode):
-                best = AllReduce(
-                    float(values.median()),
-                    mode,
-                    str(run_id),
-                    _single(at_size, "allreduce_step_cost"),
-                    _count(own, "calls_per_step"),
-                )
-            break
-    return best
+        rank = MODES.index(found.mode), found.is_interpolated, study != place.study
+        if best is None or rank <= best[0]:  # of equals, the newest
+            best = rank, found
+    return best[1] if best else None
+
+
+def _cost(rows: pd.DataFrame, run_id: str, place: Place, size: int) -> AllReduce | None:
+    """One run's cost of the message, in the best mode that it has."""
+    rows = rows[rows["statistic"].isin(["median", "value"])]
+    latencies = rows[rows["metric"] == "allreduce_latency"].dropna(subset=["value", "bytes"])
+    latencies = latencies[latencies["link"].fillna("") == (place.link or "")]
+    at_size = rows[rows["bytes"] == size]
+    for mode in MODES:
+        part = latencies[latencies["mode"].fillna("") == mode]
+        if part.empty or not part["bytes"].min() <= size <= part["bytes"].max():
+            continue
+        curve = make_curve(part["bytes"].tolist(), part["value"].tolist())
+        return AllReduce(
+            interpolate_us(curve, size),
+            mode,
+            run_id,
+            size not in set(part["bytes"]),
+            _single(at_size, "allreduce_step_cost"),
+            _count(rows, "calls_per_step"),
+        )
+    return None
 
 
 def _single(rows: pd.DataFrame, metric: str) -> float | None:

@@ -23,6 +23,7 @@ from pages.widgets.badges import badge
 from pages.widgets.downloads import chart, table
 from pages.widgets.links import page_link
 from pages.widgets.speedup_cases import Case
+from pages.widgets.speedup_facts import AllReduce
 
 Cases = Sequence[Case]
 
@@ -172,8 +173,7 @@ def checks(cases: Cases) -> None:
             if tp > 1 and exposed is not None and product:
                 calls, latency = times.calls or 0, times.allreduce_us or 0.0
                 said = agreement_sentence(Agreement(exposed, product), calls, latency)
-                mode = point.allreduce.mode if point.allreduce else ""
-                lines.append(f"{case.label}, TP={tp}. {said} (Latency in {mode or 'no'} mode.)")
+                lines.append(f"{case.label}, TP={tp}. {said} {_latency_words(point.allreduce)}")
             elif tp > 1 and exposed is not None:
                 lines.append(
                     f"{case.label}, TP={tp}. Exposed communication is {exposed:.3f} ms; no "
@@ -185,6 +185,13 @@ def checks(cases: Cases) -> None:
         st.markdown(f"- {line}")
     if not lines:
         st.caption("Nothing to check yet: a TP size above 1 is not measured.")
+
+
+def _latency_words(cost: AllReduce | None) -> str:
+    if cost is None:
+        return ""
+    how = ", interpolated between two measured sizes" if cost.is_interpolated else ""
+    return f"(Latency in {cost.mode} mode{how}.)" if cost.mode else "(Latency as printed.)"
 
 
 def _fit(case: Case) -> list[str]:

@@ -79,23 +79,26 @@ def decode_run(tp, steps, *, batch=1, model=MODEL, name="small", link=None, **ch
     return Result(**(fields | changes))
 
 
-def allreduce_run(size, latency_us, *, mode="exposed", link="on"):
-    row = Measurement(
-        metric="allreduce_latency",
-        statistic="median",
-        unit="us",
-        value=latency_us,
-        round=0,
-        dims={"bytes": size, "mode": mode, "ranks": 2, "link": link},
-        definition=f"linkworth:allreduce-{mode}:1",
-    )
+def allreduce_run(*sizes, latency_us, mode="exposed", link="on"):
+    rows = [
+        Measurement(
+            metric="allreduce_latency",
+            statistic="median",
+            unit="us",
+            value=latency_us,
+            round=0,
+            dims={"bytes": size, "mode": mode, "ranks": 2, "link": link},
+            definition=f"linkworth:allreduce-{mode}:1",
+        )
+        for size in sizes
+    ]
     return Result(
         kind="allreduce",
         origin="measured",
         spec={"kind": "allreduce", "link": link},
         host=HOST,
         tool=Tool(name="linkworth"),
-        measurements=[row],
+        measurements=rows,
     )
 
 
@@ -180,7 +183,7 @@ def test_a_run_in_the_url_chooses_its_case(database):
 def test_a_measured_pair_says_why_it_is_slower(database, open_page):
     runs.store(database, single())
     runs.store(database, pair())
-    runs.store(database, allreduce_run(3072, 6.5))
+    runs.store(database, allreduce_run(3072, latency_us=6.5))
     at = open_page("speedup")
     assert not at.exception
     words = text_of(at)
@@ -200,10 +203,31 @@ def test_the_floor_stands_beside_each_measured_step(database):
     assert case.parameters == 1_543_714_304
 
 
+def test_a_sweep_without_the_very_size_is_interpolated_and_the_better_mode_wins(
+    database, open_page
+):
+    runs.store(database, single())
+    runs.store(database, pair())
+    runs.store(database, allreduce_run(3072, latency_us=6.0, mode="graph"))
+    runs.store(database, allreduce_run(2048, 4096, latency_us=6.5))
+    words = text_of(open_page("speedup"))
+    assert "(Latency in exposed mode, interpolated between two measured sizes.)" in words
+    assert "57 calls × 6.5 µs" in words
+
+
+def test_a_sweep_that_does_not_reach_the_message_says_nothing(database):
+    runs.store(database, single())
+    runs.store(database, pair())
+    runs.store(database, allreduce_run(4096, 8192, latency_us=6.5))
+    runs.store(database, allreduce_run(2048, 4096, latency_us=12.0, link="off"))
+    (case,) = [case for case in build(database) if case.origin == "measured"]
+    assert case.points[2].allreduce is None
+
+
 def test_unexplained_communication_is_printed_with_its_amount(database, open_page):
     runs.store(database, single())
     runs.store(database, pair())
-    runs.store(database, allreduce_run(3072, 4.0))
+    runs.store(database, allreduce_run(3072, latency_us=4.0))
     words = text_of(open_page("speedup"))
     assert "*Unexplained*: +0.15 ms" in words
 
@@ -211,7 +235,7 @@ def test_unexplained_communication_is_printed_with_its_amount(database, open_pag
 def test_an_eager_all_reduce_is_never_multiplied(database, open_page):
     runs.store(database, single())
     runs.store(database, pair())
-    runs.store(database, allreduce_run(3072, 30.0, mode="eager"))
+    runs.store(database, allreduce_run(3072, latency_us=30.0, mode="eager"))
     words = text_of(open_page("speedup"))
     assert "no AllReduce sweep on the same GPUs, link and message" in words
 
