@@ -14,6 +14,13 @@ FIELDS = {
     "interconnect": "Kind of link",
     "engine_version": "Engine version",
 }
+SHORT = {
+    "gpu": "GPU",
+    "tp": "TP",
+    "link": "link",
+    "interconnect": "kind of link",
+    "engine_version": "engine version",
+}
 _UNKNOWN_REVISION = ":0"
 
 

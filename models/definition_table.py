@@ -27,6 +27,10 @@ class Definition:
 _FIRST_TEXT = "from sending to the first non-empty text"
 _WALL = "of successful requests over the wall time from first sending to last answer"
 
+_SERVING_TOOLS = (
+    "vllm", "sglang", "lmdeploy", "inferencex", "guidellm", "aiperf", "linkworth",
+)  # fmt: skip
+
 TABLE = (
     Definition(
         "vllm:ttft:0",
@@ -194,6 +198,19 @@ TABLE = (
             ("guidellm", f"guidellm-{name}", "of successful requests inside the measured window"),
             ("aiperf", f"aiperf-{name}", "of successful requests over AIPerf's benchmark duration"),
         )
+    ),
+    *(
+        Definition(f"{tool}:{name}:1", name, f"count-{name}", f"{what} of requests that succeeded")
+        for name, what in (
+            ("completed", "number"),
+            ("input_tokens", "prompt tokens"),
+            ("output_tokens", "generated tokens"),
+        )
+        for tool in _SERVING_TOOLS
+    ),
+    *(
+        Definition(f"{tool}:failed:1", "failed", "count-failed", "number of requests that failed")
+        for tool in _SERVING_TOOLS
     ),
     Definition("vllm:batch_latency:1", "batch_latency", "vllm-batch", "one whole batch, no server"),
     Definition(

@@ -66,9 +66,14 @@ class Row:
         """The definitions of its numbers, each once."""
         return list(dict.fromkeys(cell.definition for cell in self.cells if cell is not None))
 
-    def change_pct(self, run: int, *, base: int = 0) -> float | None:
+    @property
+    def base(self) -> int:
+        """The first run that has the quantity: changes are against it."""
+        return next(index for index, cell in enumerate(self.cells) if cell is not None)
+
+    def change_pct(self, run: int) -> float | None:
         """Change of a run against the base run in percent, None where it may not be said."""
-        here, there = self.cells[run], self.cells[base]
+        here, there = self.cells[run], self.cells[self.base]
         if self.reason is not None or here is None or there is None or there.value == 0:
             return None
         return (here.value / there.value - 1) * 100

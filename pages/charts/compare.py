@@ -7,7 +7,7 @@ import pandas as pd
 
 from models.metrics import METRICS
 from models.side_by_side import Row
-from pages.charts.theme import PALETTE, colour, shape
+from pages.charts.theme import colour, shape
 
 AXIS_TITLES = {
     "bytes": "Message size (bytes)",
@@ -60,16 +60,20 @@ def compared(data: pd.DataFrame, metric: str, labels: Sequence[str], x: str | No
         x: Dimension of the horizontal axis, or None for bars.
     """
     known = METRICS[metric]
-    y = alt.Y("value:Q", title=known.axis, scale=alt.Scale(zero=True))
     tips = [alt.Tooltip(name) for name in data.columns if name != "change"]
     if x is None:
         return (
             alt.Chart(data)
-            .mark_bar(color=PALETTE[0])
-            .encode(x=alt.X("run:N", title="Run", sort=list(labels)), y=y,
-                    color=colour("run", labels), tooltip=tips)
-            .properties(height=320)
-        )  # fmt: skip
+            .mark_bar()
+            .encode(
+                x=alt.X("value:Q", title=known.axis, scale=alt.Scale(zero=True)),
+                y=alt.Y("run:N", title=None, sort=list(labels), axis=alt.Axis(labelLimit=320)),
+                color=colour("run", labels),
+                tooltip=tips,
+            )
+            .properties(height=60 + 40 * data["run"].nunique())
+        )
+    y = alt.Y("value:Q", title=known.axis, scale=alt.Scale(zero=True))
     kind = "log" if x in _LOG and bool((data[x] > 0).all()) else "linear"
     title = AXIS_TITLES.get(x, x)
     return (

@@ -136,8 +136,8 @@ def _takeaway(rows: Sequence[Row], labels: Sequence[str]) -> str:
     changes = [
         (labels[index], change)
         for row in rows
-        for index in range(1, len(labels))
-        if (change := row.change_pct(index)) is not None
+        for index in range(len(labels))
+        if index != row.base and (change := row.change_pct(index)) is not None
     ]
     if not changes:
         return "no change can be said"
@@ -157,8 +157,8 @@ def _all_quantities(rows: Sequence[Row], results: Sequence[Result], labels: Sequ
     st.subheader("All quantities")
     frame = numbers(rows, labels)
     st.caption(
-        f"Changes are against {labels[0]}, medians over rounds; where there are fewer than three "
-        "rounds they show a direction, no more."
+        "Changes are against the first run that has the quantity, medians over rounds; where there "
+        "are fewer than three rounds they show a direction, no more."
     )
     table(frame, "compare-numbers", f"{len(frame)} quantities of {len(labels)} runs")
     left, right = st.columns(2)
@@ -207,7 +207,7 @@ def _change_words(row: Row, index: int) -> str:
     if row.reason is not None:
         return "not comparable"
     change = row.change_pct(index)
-    if change is None:
+    if change is None or index == row.base:
         return ""
     direction = METRICS[row.metric].direction
     if direction == "none" or round(change, 1) == 0:

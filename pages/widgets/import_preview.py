@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from importers.files import Reading
-from importers.said import FIELDS, missing
+from importers.said import FIELDS, SHORT, missing
 from models.result import Result
 from pages.widgets.badges import badge, plain_validity
 from pages.widgets.downloads import table
@@ -32,7 +32,12 @@ def render(readings: Sequence[Reading], known: Mapping[str, str]) -> None:
     results = "1 result" if n_results == 1 else f"{n_results} results"
     words = f"{results} in {files}, {len(refused)} not understood"
     st.markdown(f"**{words}.** Nothing is stored yet.")
-    table(frame, "import-overview", words)
+    table(
+        frame,
+        "import-overview",
+        words,
+        column_config={"looks wrong": st.column_config.TextColumn(width="large")},
+    )
     for reading in refused[:SHOWN]:
         st.error(f"{reading.name}: {reading.error.sentence}" if reading.error else reading.name)
         if reading.error and reading.error.next_step:
@@ -68,7 +73,7 @@ def overview(readings: Sequence[Reading], known: Mapping[str, str]) -> pd.DataFr
                     what=result.title or result.kind,
                     tool=f"{result.tool.name} {result.tool.version or ''}".strip(),
                     validity=plain_validity(result.validity),
-                    missing=", ".join(FIELDS[name] for name in missing(result)),
+                    missing=", ".join(SHORT[name] for name in missing(result)),
                     looks_wrong=" ".join(doubts(result)),
                 )
             )
@@ -76,7 +81,7 @@ def overview(readings: Sequence[Reading], known: Mapping[str, str]) -> pd.DataFr
 
 
 def _row(name: str, state: str, **cells: str) -> dict[str, str]:
-    columns = ("what", "tool", "validity", "missing", "looks_wrong")
+    columns = ("what", "tool", "validity", "looks_wrong", "missing")
     known = {column.replace("_", " "): cells.get(column, "") for column in columns}
     return {"file": name, "state": state, **known}
 

@@ -87,6 +87,23 @@ def test_revisions_that_matter_little_compare_with_a_caution() -> None:
     assert row.change_pct(1) == pytest.approx(10.0)
 
 
+def test_the_first_run_that_has_a_quantity_is_the_base() -> None:
+    other = run(measured("ttft", 9.0, "vllm:ttft:2"))
+    slow, fast = (run(measured("tpot", value, "vllm:tpot:2")) for value in (20.0, 10.0))
+    (row,) = rows([other, slow, fast])
+    assert row.base == 1
+    assert [row.change_pct(index) for index in range(3)] == [None, 0.0, -50.0]
+
+
+def test_counts_are_the_same_whoever_counts() -> None:
+    one, two = (
+        run(Measurement(metric="completed", unit="", value=n, definition=f"{tool}:completed:1"))
+        for tool, n in (("vllm", 40), ("guidellm", 44))
+    )
+    (row,) = rows([one, two])
+    assert row.reason is None
+
+
 def test_what_only_one_run_has_is_no_row() -> None:
     first = run(measured("ttft", 50.0, "vllm:ttft:2"), measured("itl", 9.0, "vllm:itl:2"))
     second = run(measured("ttft", 60.0, "vllm:ttft:2"))

@@ -61,7 +61,7 @@ def test_a_paste_is_shown_before_it_is_stored(panel: Panel, empty_database: Engi
     assert "1 result in 1 file, 0 not understood" in texts(at, "markdown")
     overview = at.dataframe[0].value
     assert overview["state"].tolist() == ["new"]
-    assert "Engine version" in overview["missing"][0]
+    assert "engine version" in overview["missing"][0]
     assert "The table is cut" in overview["looks wrong"][0]
     assert "The table is cut" in texts(at, "warning")
     assert "The file does not say" in texts(at, "caption")
