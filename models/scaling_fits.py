@@ -61,8 +61,8 @@ class Agreement:
 
     @property
     def ratio(self) -> float:
-        """Difference of the replays over calls x latency."""
-        return self.exposed_ms / self.product_ms
+        """Calls x latency over the difference of the replays: 1 where both agree."""
+        return self.product_ms / self.exposed_ms if self.exposed_ms else math.inf
 
     @property
     def unexplained_ms(self) -> float | None:

@@ -183,6 +183,11 @@ def checks(cases: Cases) -> None:
         lines += _fit(case)
     for line in lines:
         st.markdown(f"- {line}")
+    if any(case.origin == "measured" and max(case.valid, default=1) > 1 for case in cases):
+        st.caption(
+            "A measured step gathers each rank's best token once besides its all-reduces: the "
+            "difference of the replays holds one small collective more than the calls."
+        )
     if not lines:
         st.caption("Nothing to check yet: a TP size above 1 is not measured.")
 
