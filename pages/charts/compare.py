@@ -20,15 +20,17 @@ AXIS_TITLES = {
 _LOG = ("bytes", "concurrency", "batch", "kv_len", "input_len", "output_len")
 
 
-def frame(rows: Sequence[Row], labels: Sequence[str]) -> pd.DataFrame:
-    """Long form: run, value, change against the first run, and one column a dimension."""
+def frame(rows: Sequence[Row], labels: Sequence[str], x: str | None) -> pd.DataFrame:
+    """Long form: run, value, change, one column a dimension, and those off the axis in words."""
     found = []
     for row in rows:
+        where = ", ".join(f"{name} {value}" for name, value in row.dims.items() if name != x)
         for index, cell in enumerate(row.cells):
             if cell is not None:
                 found.append(
                     {
                         **row.dims,
+                        "where": where,
                         "run": labels[index],
                         "value": cell.value,
                         "change": row.change_pct(index),
@@ -54,32 +56,35 @@ def compared(data: pd.DataFrame, metric: str, labels: Sequence[str], x: str | No
     """The chart of one metric and statistic.
 
     Args:
-        data: From ``frame``; one definition, or definitions that mean the same.
+        data: From ``frame`` with the same ``x``; definitions that mean the same.
         metric: Name in the table of metrics.
         labels: The runs in order: each keeps its colour.
         x: Dimension of the horizontal axis, or None for bars.
     """
     known = METRICS[metric]
     tips = [alt.Tooltip(name) for name in data.columns if name != "change"]
+    several = data["where"].nunique() > 1
     if x is None:
+        bars = data.assign(bar=data["run"] + (" · " + data["where"] if several else ""))
         return (
-            alt.Chart(data)
+            alt.Chart(bars)
             .mark_bar()
             .encode(
                 x=alt.X("value:Q", title=known.axis, scale=alt.Scale(zero=True)),
-                y=alt.Y("run:N", title=None, sort=list(labels), axis=alt.Axis(labelLimit=320)),
-                color=colour("run", labels),
+                y=alt.Y("bar:N", title=None, sort=None, axis=alt.Axis(labelLimit=400)),
+                color=colour("run", labels).legend(None),  # the axis names the runs
                 tooltip=tips,
             )
-            .properties(height=60 + 40 * data["run"].nunique())
+            .properties(height=80 + 40 * bars["bar"].nunique())
         )
     y = alt.Y("value:Q", title=known.axis, scale=alt.Scale(zero=True))
     kind = "log" if x in _LOG and bool((data[x] > 0).all()) else "linear"
     title = AXIS_TITLES.get(x, x)
+    lines = alt.StrokeDash("where:N", title=None) if several else alt.Detail("where:N")
     return (
         alt.Chart(data)
         .mark_line(point=True)
-        .encode(x=alt.X(f"{x}:Q", title=title, scale=alt.Scale(type=kind)), y=y,
+        .encode(lines, x=alt.X(f"{x}:Q", title=title, scale=alt.Scale(type=kind)), y=y,
                 color=colour("run", labels), shape=shape("run", labels), tooltip=tips)
-        .properties(height=320)
+        .properties(height=420)
     )  # fmt: skip

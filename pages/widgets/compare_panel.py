@@ -104,8 +104,9 @@ def _one_quantity(rows: Sequence[Row], labels: Sequence[str]) -> None:
         return
     for caution in dict.fromkeys(row.caution for row in of_choice if row.caution):
         st.caption(f"⚠ {caution}")
-    data = drawing.frame(of_choice, labels)
-    picture = drawing.compared(data, metric, labels, drawing.axis_of(of_choice))
+    x = drawing.axis_of(of_choice)
+    data = drawing.frame(of_choice, labels, x)
+    picture = drawing.compared(data, metric, labels, x)
     words = f"{METRICS[metric].label}, {statistic}: {_takeaway(of_choice, labels)}"
     chart(picture, f"compare-{metric}-{statistic}", words, data, key="compare-chart")
 

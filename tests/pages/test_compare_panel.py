@@ -15,6 +15,7 @@ from importers import recognise
 from importers.files import File, expand, read_each
 from models import side_by_side
 from models.result import dumps
+from pages.charts import compare as drawing
 from pages.widgets import bundle_panel, compare_panel
 from pages.widgets.import_store import store
 
@@ -24,6 +25,7 @@ from pages.widgets import compare_panel, store
 compare_panel.render(store.engine(), {ids!r})
 """
 BUNDLE = """
+from pages.charts import compare as drawing
 from pages.widgets import bundle_panel, store
 bundle_panel.render(store.engine())
 """
@@ -102,6 +104,29 @@ def test_sizes_make_a_line_and_a_range_of_changes(panel: Panel, stored: Stored) 
     assert "AllReduce latency, mean" in charts(at)[0]
     numbers = at.dataframe[-1].value
     assert "bytes 1024" in numbers["where"][0]
+
+
+def test_a_line_for_each_half_and_a_bar_for_each_place(
+    stored: Stored, empty_database: Engine
+) -> None:
+    ids = stored("nccl-tests/2.17/good.txt", "nccl-tests/2.17/fused.txt")
+    results = [runs.load(empty_database, run_id) for run_id in ids]
+    labels = compare_panel.labels_of(results)
+    rows = [row for row in side_by_side.rows(results) if row.metric == "allreduce_latency"]
+    x = drawing.axis_of(rows)
+    assert x == "bytes"
+    data = drawing.frame(rows, labels, x)
+    lines = drawing.compared(data, "allreduce_latency", labels, x).to_dict()
+    assert lines["encoding"]["strokeDash"]["field"] == "where"
+    assert lines["encoding"]["x"]["scale"]["type"] == "log"
+    assert lines["encoding"]["y"]["title"] == "AllReduce latency (us)"
+    one_size = [row for row in rows if row.dims["bytes"] == 1024]
+    bars = drawing.compared(
+        drawing.frame(one_size, labels, None), "allreduce_latency", labels, None
+    ).to_dict()
+    names = [row["bar"] for row in next(iter(bars["datasets"].values()))]
+    assert len(set(names)) == 4
+    assert names[0] == f"{labels[0]} · bytes 1024, placement out_of_place"
 
 
 def test_two_meanings_are_not_drawn_on_one_axis(panel: Panel, stored: Stored) -> None:
