@@ -205,3 +205,103 @@ def summary(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "seconds": sum(job["expected_s"] for job in jobs),
         "gpus": gpus,
     }
+
+
+def fill_jobs(
+    specs: Mapping[str, Mapping[str, Any]],
+    fills: Sequence[str],
+    *,
+    evaluation_id: str,
+    first_order: int = 0,
+    soak_hours: float = 2.0,
+) -> list[dict[str, Any]]:
+    """Jobs that measure what an evaluation lacks, on the arms as they were measured before.
+
+    Args:
+        specs: Arm -> the spec of its serving runs.
+        fills: abnormal, pressure, long_output, short_output, sweep, evaluation, soak.
+        evaluation_id: The evaluation they belong to.
+        first_order: Order of the first job.
+        soak_hours: Length of a sustained load.
+
+    Returns:
+        As `serving_jobs` does, arm after arm; an empty list where nothing can be measured.
+
+    Raises:
+        InvalidSpec: An arm's spec cannot be carried out any more.
+    """
+    jobs: list[dict[str, Any]] = []
+    for arm, given in specs.items():
+        base = dict(given)
+        common = {
+            name: base[name]
+            for name in ("device", "model", "model_config_json", "model_name", "load_format",
+                         "base_url", "vllm_python")
+            if base.get(name) is not None
+        }  # fmt: skip
+        usual = Workload.model_validate((base.get("workloads") or [{}])[0])
+        loads, flags = _missing_loads(usual, fills)
+        for extra, several in ((None, loads), (flags, [_pressure_load(usual)] if flags else [])):
+            if not several:
+                continue
+            fields = dict(base.get("arm") or {})
+            if extra:
+                fields["engine_args"] = {**fields.get("engine_args", {}), **extra}
+            jobs += serving_jobs(
+                [ArmPlan(arm, fields)],
+                several,
+                rounds=3,
+                evaluation_id=evaluation_id,
+                title="Serving, missing evidence",
+                seed=int(base.get("seed", 1000)),
+                **common,
+            )
+        if "soak" in fills:
+            jobs += soak_jobs(
+                [ArmPlan(arm, dict(base.get("arm") or {}))],
+                usual.model_copy(update={"concurrency": 4, "scenario": "soak"}),
+                hours=soak_hours,
+                evaluation_id=evaluation_id,
+                title="Sustained load",
+                **common,
+            )
+    for place, job in enumerate(jobs):
+        job["order"] = first_order + place
+        job["evaluation"]["order"] = first_order + place
+    return jobs
+
+
+def _missing_loads(
+    usual: Workload, fills: Sequence[str]
+) -> tuple[list[Workload], dict[str, Any] | None]:
+    """Workloads that the usual start can do, and the flags of a start with short memory."""
+    loads: list[Workload] = []
+    if "evaluation" in fills or "sweep" in fills:
+        for cap in (1, 4):
+            scenario = "single_stream" if cap == 1 else "online"
+            loads.append(_like(usual, concurrency=cap, num_prompts=10 * cap, scenario=scenario))
+    if "long_output" in fills:
+        size = min(4 * usual.output_len, 1_048_576)
+        loads.append(_like(usual, concurrency=4, output_len=size, scenario="long_output"))
+    if "short_output" in fills:
+        size = max(1, usual.output_len // 8)
+        loads.append(_like(usual, concurrency=4, output_len=size, scenario="short_output"))
+    if "abnormal" in fills:
+        loads.append(Workload(scenario="abnormal", num_prompts=4))
+    return loads, {"num-gpu-blocks-override": 64} if "pressure" in fills else None
+
+
+def _pressure_load(usual: Workload) -> Workload:
+    """Many requests at a time whose contexts do not fit together into 64 blocks of 16 tokens."""
+    return Workload(
+        concurrency=16,
+        num_prompts=64,
+        input_len=min(usual.input_len, 256),
+        output_len=min(usual.output_len, 128),
+        scenario="pressure",
+    )
+
+
+def _like(usual: Workload, **changes: Any) -> Workload:
+    prompts = {"num_prompts": 40} if "num_prompts" not in changes else {}
+    return Workload.model_validate({**usual.model_dump(), **prompts, **changes})

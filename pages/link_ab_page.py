@@ -1,0 +1,184 @@
+"""Link A/B: what changed when the link changed, how sure is it, and what was not measured."""
+
+import pandas as pd
+import streamlit as st
+
+from db import studies
+from db.engine import Engine
+from models.errors import NotFound
+from pages.widgets import (
+    serving_loads,
+    serving_machine,
+    serving_scorecard,
+    serving_sections,
+    store,
+)
+from pages.widgets.badges import badge
+from pages.widgets.links import page_link
+from pages.widgets.serving_arms import SINGLE, Arm, Group, figures, groups
+from pages.widgets.serving_compare import rows_of
+from pages.widgets.serving_evidence import gather
+
+# arms whose name says so are what the others are held against
+_REFERENCE_WORDS = ("off", "tp1", "eager", "baseline", "without")
+
+
+def render() -> None:
+    """Choose two arms; see warnings, finding, figures, loads, time, scorecard."""
+    engine = store.engine()
+    found = groups(engine)
+    if sum(len(group.arms) for group in found) < 2:
+        st.info(
+            "Two served arms are needed: measure an evaluation, or import two results of a "
+            "serving benchmark."
+        )
+        page_link("new-run", "Plan an evaluation", kind="evaluation")
+        page_link("runs", "Import results")
+        return
+    group = _group(found)
+    arms = _arms(engine, group)
+    if arms is None:
+        return
+    frames = figures(engine, arms[0]), figures(engine, arms[1])
+    is_paired = arms[0].group == arms[1].group != SINGLE and arms[0].origin == "measured"
+    rows = rows_of(*frames, arms, is_paired=is_paired)
+    for column, arm in zip(st.columns(2), arms, strict=True):
+        column.markdown(f"**{arm.name}**  {badge(arm.origin, arm.validity)}")
+        column.caption(arm.title)
+    serving_sections.warnings(engine, arms, frames, rows)
+    serving_sections.finding(arms, rows)
+    serving_sections.comparison(arms, rows)
+    serving_loads.loads(engine, arms, frames)
+    serving_loads.batching(arms, frames, rows)
+    serving_sections.distributions(engine, arms, frames)
+    serving_machine.phases(engine, arms, frames)
+    serving_machine.telemetry(engine, arms, frames)
+    serving_machine.recomputed(engine, arms, frames)
+    serving_scorecard.render(engine, arms, frames, gather(engine, arms, frames, rows))
+    _study(engine, arms)
+    serving_sections.conditions(engine, arms)
+    page_link("method", "How these numbers come about", topic="serving")
+
+
+def _group(found: list[Group]) -> Group:
+    """The evaluation to look at; ``?evaluation=code`` chooses it, ``?runs=id`` finds it."""
+    usable = [group for group in found if len(group.arms) > 1]
+    everything = [arm for group in found for arm in group.arms]
+    usable.append(Group("any", "Any two arms or runs", "", tuple(everything)))
+    by_code = {group.code: group for group in usable}
+    asked_runs = {part for part in st.query_params.get("runs", "").split(",") if part}
+    of_runs = next(
+        (
+            group.code
+            for group in usable
+            if any(asked_runs & set(arm.run_ids) for arm in group.arms)
+        ),
+        None,
+    )
+    asked = st.query_params.get("evaluation")
+    codes = list(by_code)
+    start = asked if asked in by_code else of_runs or codes[0]
+    chosen = st.selectbox(
+        "Evaluation",
+        codes,
+        index=codes.index(start),
+        format_func={code: group.label for code, group in by_code.items()}.__getitem__,
+        key="ab-evaluation",
+    )
+    if chosen != codes[0] or "evaluation" in st.query_params:
+        if st.query_params.get("evaluation") != chosen:
+            for name in ("a", "b"):
+                st.query_params.pop(name, None)
+        st.query_params["evaluation"] = chosen
+    return by_code[chosen]
+
+
+def _arms(engine: Engine, group: Group) -> tuple[Arm, Arm] | None:
+    """Reference and other arm; ``?a=code&b=code`` chooses them."""
+    by_code = {arm.code: arm for arm in group.arms}
+    labels = {
+        code: f"{arm.name} · {arm.title}" if group.code in ("any", SINGLE) else _label(arm)
+        for code, arm in by_code.items()
+    }
+    first, second = _usual(engine, group)
+    codes = list(by_code)
+    left, right = st.columns(2)
+    picked = []
+    for column, name, words, usual in (
+        (left, "a", "Reference", first),
+        (right, "b", "Compared with it", second),
+    ):
+        asked = st.query_params.get(name)
+        start = asked if asked in by_code else usual
+        with column:
+            chosen = st.selectbox(
+                words,
+                codes,
+                index=codes.index(start),
+                format_func=labels.__getitem__,
+                key=f"ab-{name}-{group.code}",
+            )
+        if chosen != usual or name in st.query_params:
+            st.query_params[name] = chosen
+        picked.append(by_code[chosen])
+    if picked[0].code == picked[1].code:
+        st.info("Choose two different arms.")
+        return None
+    return picked[0], picked[1]
+
+
+def _label(arm: Arm) -> str:
+    title = arm.title.split(",")[0]
+    return arm.name if arm.name in title or title in arm.name else f"{arm.name} · {title}"
+
+
+def _usual(engine: Engine, group: Group) -> tuple[str, str]:
+    """The pair to show first: asked for by runs, as the author compared, or by the arms' names."""
+    arms = list(group.arms)
+    asked = [part for part in st.query_params.get("runs", "").split(",") if part]
+    named = [arm.code for run in asked for arm in arms if run in arm.run_ids]
+    named = list(dict.fromkeys(named))
+    if len(named) > 1:
+        return named[0], named[1]
+    if group.code not in ("any", SINGLE):
+        by_name = {arm.name: arm.code for arm in arms}
+        for arm in arms:
+            frame = figures(engine, arm)
+            told = frame.loc[frame["statistic"] == "change_pct", "relative_to"]
+            known = [name for name in told if name in by_name and name != arm.name]
+            if known:
+                return by_name[known[0]], arm.code
+    low = [arm for arm in arms if any(word in arm.name.lower() for word in _REFERENCE_WORDS)]
+    first = low[0] if low else arms[0]
+    rest = [arm for arm in arms if arm.code != first.code]
+    best = next(
+        (arm for arm in rest if "on" in arm.name.lower().replace("-", " ").split()), rest[0]
+    )
+    if named and named[0] != first.code:
+        return first.code, named[0]
+    return first.code, best.code
+
+
+def _study(engine: Engine, arms: tuple[Arm, Arm]) -> None:
+    """What the study's author says, each claim with its check."""
+    name = arms[0].study or arms[1].study
+    if not name:
+        return
+    try:
+        study = studies.study(engine, name)
+    except NotFound:
+        return
+    with st.expander(f"The study: {study.title}"):
+        if study.summary:
+            st.markdown(study.summary)
+        st.caption(f"Source: {study.source}")
+        if study.claims:
+            frame = pd.DataFrame(
+                {
+                    "claim": [claim.claim for claim in study.claims],
+                    "our check": [claim.check or "" for claim in study.claims],
+                }
+            )
+            st.table(frame)
+        for text in study.limits:
+            st.markdown(f"- {text}")

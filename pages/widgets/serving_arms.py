@@ -1,0 +1,263 @@
+"""Which arms there are, and their figures by workload and round. Draws nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from db import runs, studies
+from db.engine import Engine
+from models.rounds import Round
+
+KINDS = ("serving", "engine", "soak")
+SINGLE = "single"  # the group of runs that belong to no evaluation
+CELL = ("scenario", "concurrency", "request_rate", "input_len", "output_len")
+_PLAIN_SCENARIOS = {"", "online", "single_stream"}
+_SCENARIO_WORDS = {
+    "long_output": "long output",
+    "short_output": "short output",
+    "abnormal": "wrong inputs",
+    "pressure": "short memory",
+    "soak": "sustained load",
+}
+
+Cell = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One configuration under test: all its runs.
+
+    Attributes:
+        code: Stable, for the URL: evaluation and arm, or a run's id.
+        name: As charts call it.
+        group: Evaluation, or ``single``.
+        origin: Of its runs.
+        validity: The worst of its serving runs.
+        run_ids: Oldest first.
+        title: Of its first run.
+        study: Id of its study, or None.
+    """
+
+    code: str
+    name: str
+    group: str
+    origin: str
+    validity: str
+    run_ids: tuple[str, ...]
+    title: str
+    study: str | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Arms that were planned or published together.
+
+    Attributes:
+        code: Evaluation id, or ``single``.
+        label: For people.
+        origin: Of its arms.
+        arms: In the order in which they were made.
+    """
+
+    code: str
+    label: str
+    origin: str
+    arms: tuple[Arm, ...] = field(default=())
+
+
+def groups(engine: Engine) -> list[Group]:
+    """Evaluations, measured ones first, and at the end the runs that belong to none."""
+    listed = runs.list_runs(engine, kinds=KINDS, limit=2000).iloc[::-1]
+    titles = {study["id"]: study["title"] for study in studies.list_studies(engine)}
+    together: dict[str, dict[str, list[Any]]] = {}
+    alone: list[Arm] = []
+    for row in listed.itertuples():
+        if row.evaluation and row.arm:
+            together.setdefault(row.evaluation, {}).setdefault(row.arm, []).append(row)
+        else:
+            alone.append(_arm(row.id, _name(row), SINGLE, [row]))
+    found = []
+    for code, arms in together.items():
+        members = tuple(_arm(f"{code}|{name}", name, code, rows) for name, rows in arms.items())
+        first = next(iter(arms.values()))[0]
+        label = titles.get(code) or _evaluation_words(first, members, titles)
+        found.append(Group(code, label, first.origin, members))
+    order = {"measured": 0, "imported": 1, "published": 2}
+    found.sort(key=lambda group: order.get(group.origin, 3))
+    if alone:
+        found.append(Group(SINGLE, "Single runs", "", tuple(reversed(alone))))
+    return found
+
+
+def _arm(code: str, name: str, group: str, rows: Sequence[Any]) -> Arm:
+    serving = [row for row in rows if row.kind != "soak"] or list(rows)
+    states = {row.validity for row in serving}
+    worst = next(v for v in ("invalid", "suspect", "valid") if v in states)
+    return Arm(
+        code=code,
+        name=name,
+        group=group,
+        origin=rows[0].origin,
+        validity=worst,
+        run_ids=tuple(row.id for row in rows),
+        title=rows[0].title or name,
+        study=rows[0].study,
+    )
+
+
+def _name(row: Any) -> str:
+    name = row.title or row.headline or row.kind
+    moment = row.finished_at if pd.notna(row.finished_at) else row.created_at
+    return f"{name} · {moment:%Y-%m-%d %H:%M}" if pd.notna(moment) else str(name)
+
+
+def _evaluation_words(first: Any, arms: Sequence[Arm], titles: dict[str, str]) -> str:
+    title = str(first.title or "Serving").removesuffix(f", {first.arm}")
+    study = f"{titles[first.study]}: " if first.study in titles else ""
+    moment = first.created_at
+    when = f" · {moment:%Y-%m-%d %H:%M}" if pd.notna(moment) and not study else ""
+    return f"{study}{title} ({', '.join(arm.name for arm in arms)}){when}"
+
+
+@st.cache_data(show_spinner=False, max_entries=400)
+def run_facts(_engine: Engine, run_id: str, version: str) -> dict[str, Any]:
+    """What a run says beside its figures: warnings, spec, host, environment, rounds' validity.
+
+    Args:
+        _engine: The database.
+        run_id: Which run.
+        version: Anything that changes when the run gets more rounds, for the cache.
+    """
+    run = runs.load(_engine, run_id)
+    rounds = runs.rounds(_engine, run_id)
+    return {
+        "kind": run.kind,
+        "warnings": [(notice.code, notice.text) for notice in run.warnings],
+        "reasons": list(run.reasons),
+        "spec": run.spec,
+        "host": run.host,
+        "environment": run.environment,
+        "validity": {
+            (int(row.round) if pd.notna(row.round) else None): row.validity
+            for row in rounds.itertuples()
+        },
+        "version": version,
+    }
+
+
+def facts_of(engine: Engine, arm: Arm) -> list[dict[str, Any]]:
+    """`run_facts` of every run of an arm."""
+    counted = {run_id: str(len(runs.rounds(engine, run_id))) for run_id in arm.run_ids}
+    return [run_facts(engine, run_id, counted[run_id]) for run_id in arm.run_ids]
+
+
+def figures(engine: Engine, arm: Arm) -> pd.DataFrame:
+    """All measurements of an arm, with the validity of each round and its cell."""
+    frame = runs.measurements(engine, run_ids=list(arm.run_ids))
+    for name in CELL:
+        if name not in frame:
+            frame[name] = None
+    if frame.empty:
+        return frame.assign(round_validity=[], cell=[])
+    states = {
+        run_id: run_facts(engine, run_id, str(len(runs.rounds(engine, run_id))))["validity"]
+        for run_id in arm.run_ids
+    }
+    frame["round_validity"] = [
+        states[run].get(int(number) if pd.notna(number) else None, validity)
+        for run, number, validity in zip(
+            frame["run_id"], frame["round"], frame["validity"], strict=True
+        )
+    ]
+    frame["cell"] = [cell_of(row) for row in frame[list(CELL)].itertuples(index=False)]
+    return frame
+
+
+def cell_of(row: Any) -> Cell:
+    """The workload of a row as a tuple of plain values; what is not known is None."""
+    values = []
+    for name in CELL:
+        value = getattr(row, name)
+        if value is None or (isinstance(value, float) and pd.isna(value)):
+            values.append(None)
+        elif isinstance(value, float) and value == int(value):
+            values.append(int(value))
+        else:
+            values.append(value)
+    # "online" and "single_stream" say no more than the concurrency does
+    if values[0] in _PLAIN_SCENARIOS:
+        values[0] = None
+    return tuple(values)
+
+
+def cell_words(cell: Cell) -> str:
+    """A workload as a person says it."""
+    scenario, concurrency, rate, inputs, outputs = cell
+    parts = [_SCENARIO_WORDS.get(scenario, scenario)] if scenario else []
+    parts.append(f"concurrency {concurrency}" if concurrency else "no cap")
+    if rate and rate != "inf":
+        parts.append(f"{rate:g} requests/s" if not isinstance(rate, str) else f"rate {rate}")
+    if inputs or outputs:
+        parts.append(f"{inputs or '?'} in, {outputs or '?'} out")
+    return ", ".join(parts)
+
+
+def cell_order(cell: Cell) -> tuple[Any, ...]:
+    """Plain workloads first, by concurrency and lengths."""
+    scenario, concurrency, _, inputs, outputs = cell
+    return (scenario or "", concurrency or 1 << 30, inputs or 0, outputs or 0)
+
+
+def rounds_of(frame: pd.DataFrame, metric: str, statistic: str, cell: Cell) -> list[Round]:
+    """A figure's value of every round of an arm, by one definition."""
+    rows = frame[
+        (frame["metric"] == metric)
+        & (frame["statistic"] == statistic)
+        & (frame["cell"] == cell)
+        & frame["value"].notna()
+        & (frame["kind"] != "soak")
+    ]
+    if "phase" in rows and metric != "phase_time":
+        rows = rows[rows["phase"].isna()]
+    if rows.empty:
+        return []
+    rows = rows[rows["definition"] == rows["definition"].iloc[0]]
+    return [
+        Round(
+            value=float(row.value),
+            round=int(row.round) if pd.notna(row.round) else place,
+            start=int(row.part) if pd.notna(row.part) else None,
+            valid=row.round_validity != "invalid",
+        )
+        for place, row in enumerate(rows.itertuples())
+    ]
+
+
+def definition_of(frame: pd.DataFrame, metric: str, statistic: str, cell: Cell) -> str | None:
+    """How an arm's figure is defined; None where it has none."""
+    rows = frame[
+        (frame["metric"] == metric) & (frame["statistic"] == statistic) & (frame["cell"] == cell)
+    ]
+    return None if rows.empty else str(rows["definition"].iloc[0])
+
+
+def shared_cells(left: pd.DataFrame, right: pd.DataFrame) -> list[Cell]:
+    """Workloads of both arms, plain ones first."""
+    mine = set(left.loc[left["kind"] != "soak", "cell"]) if not left.empty else set()
+    other = set(right.loc[right["kind"] != "soak", "cell"]) if not right.empty else set()
+    nothing = (None,) * len(CELL)
+    return sorted((mine & other) - {nothing}, key=cell_order)
+
+
+def samples_of(engine: Engine, arm: Arm, metric: str, cell: Cell) -> list[dict[str, Any]]:
+    """Raw values of an arm's workload, one item a round."""
+    found = []
+    for run_id in arm.run_ids:
+        for item in runs.samples(engine, run_id, metric=metric):
+            row = pd.Series({name: item["dims"].get(name) for name in CELL})
+            if cell_of(row) == cell and not item["dims"].get("phase"):
+                found.append(item)
+    return found

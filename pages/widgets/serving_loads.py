@@ -1,0 +1,163 @@
+"""The parts of Link A/B that look at load: curves, service level, batching beside the link."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from db.engine import Engine
+from models.metrics import metric
+from models.serving_slo import Point, Slo, capacity, scaling
+from pages.charts import serving as pictures
+from pages.widgets.downloads import chart
+from pages.widgets.serving_arms import Arm, Cell, cell_words, rounds_of, samples_of, shared_cells
+from pages.widgets.serving_compare import Row
+
+Arms = tuple[Arm, Arm]
+Frames = tuple[pd.DataFrame, pd.DataFrame]
+
+
+def _curve(arms: Arms, frames: Frames, name: str, statistic: str) -> pd.DataFrame:
+    """Mean over valid rounds by concurrency, for plain workloads of the commonest lengths."""
+    lines = []
+    cells = [cell for cell in shared_cells(*frames) if cell[0] is None and cell[1]]
+    if not cells:
+        return pd.DataFrame()
+    lengths = pd.Series([cell[3:] for cell in cells]).mode()[0]
+    for arm, frame in zip(arms, frames, strict=True):
+        for cell in cells:
+            values = [r.value for r in rounds_of(frame, name, statistic, cell) if r.valid]
+            if cell[3:] == lengths and values:
+                lines.append(
+                    {"arm": arm.name, "concurrency": cell[1], "value": float(np.mean(values))}
+                )
+    return pd.DataFrame(lines)
+
+
+def loads(engine: Engine, arms: Arms, frames: Frames) -> None:
+    """P99 against concurrency, throughput against TTFT, and the load that meets a service level."""
+    names = [arm.name for arm in arms]
+    speed = _curve(arms, frames, "output_throughput", "value")
+    if speed.empty or speed["concurrency"].nunique() < 2:
+        return
+    st.subheader("Under load")
+    slo = _slo()
+    first = _curve(arms, frames, "ttft", "median")
+    left, right = st.columns(2)
+    if len(first):
+        both = speed.rename(columns={"value": "output_tok_s"}).merge(
+            first.rename(columns={"value": "ttft_ms"}), on=["arm", "concurrency"]
+        )
+        inside = both[both["ttft_ms"] <= slo.ttft_ms]
+        with left:
+            chart(
+                pictures.trade(both, slo.ttft_ms, names),
+                "link-ab-throughput-ttft",
+                f"{len(inside)} of {len(both)} loads have a median TTFT within {slo.ttft_ms:g} ms",
+                both,
+                key="ab-trade",
+            )
+    tail = _curve(arms, frames, "ttft", "p99")
+    if tail.empty or tail["concurrency"].nunique() < 2:
+        tail, title = speed, metric("output_throughput").axis
+    else:
+        title = "time to first token, P99 (ms)"
+    with right:
+        worst = tail.loc[tail["value"].idxmax()]
+        chart(
+            pictures.load_curve(tail.rename(columns={"value": "y"}), "y", title, names),
+            "link-ab-load",
+            f"Largest value {worst.value:.4g} with {worst.arm} at concurrency {worst.concurrency}",
+            tail,
+            key="ab-load",
+        )
+    for arm, frame in zip(arms, frames, strict=True):
+        found = capacity(_points(engine, arm, frame, shared_cells(*frames)), slo)
+        rate = f" There it yields {found.tok_s:.0f} tok/s." if found.tok_s else ""
+        st.markdown(f"- **{arm.name}**: {found.words}{rate}")
+
+
+def _slo() -> Slo:
+    left, middle, right = st.columns(3)
+    ttft = left.number_input(
+        "TTFT limit (ms)", 1, 600_000, 1000, key="slo_ttft", bind="query-params"
+    )
+    tpot = middle.number_input(
+        "TPOT limit (ms)", 1, 10_000, 50, key="slo_tpot", bind="query-params"
+    )
+    share = right.number_input(
+        "Share of requests (%)", 1, 100, 95, key="slo_share", bind="query-params"
+    )
+    return Slo(float(ttft), float(tpot), share / 100)
+
+
+def _points(engine: Engine, arm: Arm, frame: pd.DataFrame, cells: Sequence[Cell]) -> list[Point]:
+    points = []
+    for cell in cells:
+        if cell[0] is not None or not cell[1]:
+            continue
+        first = {i["round"]: i["values"] for i in samples_of(engine, arm, "ttft", cell)}
+        each = {i["round"]: i["values"] for i in samples_of(engine, arm, "tpot", cell)}
+        rounds = [(first[r], each[r]) for r in sorted(first.keys() & each.keys(), key=str)]
+        speed = [r.value for r in rounds_of(frame, "output_throughput", "value", cell)]
+        if rounds:
+            points.append(Point(int(cell[1]), rounds, float(np.mean(speed)) if speed else None))
+    return points
+
+
+def batching(arms: Arms, frames: Frames, rows: Sequence[Row]) -> None:
+    """More requests at a time beside the link: batching gets its due."""
+    lines = []
+    for arm, frame in zip(arms, frames, strict=True):
+        alone = _alone(frame)
+        found = scaling(*alone)
+        if found is not None:
+            lines.append(
+                {
+                    "what": f"{arm.name}: concurrency 1 to 4",
+                    "gain_pct": found.throughput_pct,
+                    "low_pct": None,
+                    "high_pct": None,
+                }
+            )
+    for row in rows:
+        if row.metric != "output_throughput" or row.cell[0] is not None:
+            continue
+        what = f"{arms[1].name} against {arms[0].name}, {cell_words(row.cell)}"
+        if row.result is not None and row.result.change_pct is not None:
+            gain = {"gain_pct": row.result.change_pct, "low_pct": None, "high_pct": None}
+        elif row.printed:
+            ends = [float(word) for word in row.printed.replace("%", "").split(" to ")]
+            gain = {"gain_pct": None, "low_pct": min(ends), "high_pct": max(ends)}
+        else:
+            continue
+        lines.append({"what": what, **gain})
+    batch = [line for line in lines if "to 4" in line["what"]]
+    if not batch or len(lines) == len(batch):
+        return
+    st.subheader("Batching beside the link")
+    frame = pd.DataFrame(lines)
+    largest = max(line["gain_pct"] for line in batch)
+    chart(
+        pictures.beside(frame),
+        "link-ab-batching",
+        f"From concurrency 1 to 4 throughput changes by {largest:+.0f} % in one arm",
+        frame,
+        key="ab-batching",
+    )
+    st.caption("A range without a bar is what an author printed without the values behind it.")
+
+
+def _alone(frame: pd.DataFrame) -> tuple[dict[int, float], dict[int, float]]:
+    """Throughput and TPOT of one arm by concurrency, plain workloads only."""
+    found: list[dict[int, float]] = []
+    for wanted in ((("output_throughput", "value"),), (("tpot", "median"), ("tpot", "mean"))):
+        values: dict[int, float] = {}
+        for name, statistic in wanted:
+            for cell in {c for c in frame["cell"] if c[0] is None and c[1]}:
+                rounds = [r.value for r in rounds_of(frame, name, statistic, cell) if r.valid]
+                if rounds and int(cell[1]) not in values:
+                    values[int(cell[1])] = float(np.mean(rounds))
+        found.append(values)
+    return found[0], found[1]

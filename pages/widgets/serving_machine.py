@@ -1,0 +1,232 @@
+"""The parts of Link A/B that look inside: phases and causes, telemetry, drift, recomputation."""
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from db import runs
+from db.engine import Engine
+from models.metrics import metric
+from models.serving import AGREEMENT, statistics_of
+from pages.charts import serving as pictures
+from pages.widgets.downloads import chart, table
+from pages.widgets.serving_arms import Arm, cell_words, facts_of, samples_of, shared_cells
+from pages.widgets.serving_evidence import cause_of, cells_with_phases, phases_of
+
+Arms = tuple[Arm, Arm]
+Frames = tuple[pd.DataFrame, pd.DataFrame]
+PHASES = ("client", "queue", "prefill", "decode")
+TELEMETRY = {
+    "power_w": "power (W)",
+    "sm_clock_mhz": "SM clock (MHz)",
+    "temperature_c": "temperature (°C)",
+}
+DRIFT = {
+    "tpot:median": "time per output token, median (ms)",
+    "ttft:p99": "time to first token, P99 (ms)",
+    "failed:value": "failed requests a window",
+}
+MOST_MARKS = 1500
+
+
+def phases(engine: Engine, arms: Arms, frames: Frames) -> None:
+    """Where a request's time goes, and which part makes the slower arm slower."""
+    cells = cells_with_phases(frames)
+    if not cells:
+        return
+    st.subheader("Where the time goes")
+    lines = []
+    for cell, words in cells:
+        for arm, frame in zip(arms, frames, strict=True):
+            parts = phases_of(frame, cell)
+            lines += [
+                {"bar": f"{arm.name} · {words}", "phase": name, "ms": value, "order": place}
+                for place, name in enumerate(PHASES)
+                if (value := getattr(parts, name)) is not None
+            ]
+    frame = pd.DataFrame(lines)
+    facts = [facts_of(engine, arm) for arm in arms]
+    causes = [(words, cause_of(frames, facts, cell)) for cell, words in cells]
+    named = [f"{words}: {cause.words}" for words, cause in causes if cause is not None]
+    chart(
+        pictures.phases(frame),
+        "link-ab-phases",
+        named[-1] if named else f"Phases of {len(cells)} workloads in both arms",
+        frame,
+        key="ab-phases",
+    )
+    for text in named:
+        st.markdown(f"- {text}")
+    if not named:
+        st.caption(
+            "The arms split the model differently, so their phases are shown and none is blamed."
+        )
+
+
+def telemetry(engine: Engine, arms: Arms, frames: Frames) -> None:
+    """Power, clock and temperature of each GPU over time; drift and failures of sustained loads."""
+    found = {arm.name: _telemetry(engine, arm) for arm in arms}
+    frame = pd.concat(
+        [rows.assign(arm=name) for name, rows in found.items() if len(rows)] or [pd.DataFrame()]
+    )
+    drift = _drift(arms, frames)
+    if frame.empty and drift.empty:
+        return
+    st.subheader("Over time")
+    if len(frame):
+        choice = [name for name in TELEMETRY if name in frame and frame[name].notna().any()]
+        _telemetry_chart(frame, choice)
+    if len(drift):
+        _drift_charts(arms, drift)
+
+
+def _telemetry(engine: Engine, arm: Arm) -> pd.DataFrame:
+    parts = []
+    for run_id in arm.run_ids:
+        rows = runs.telemetry(engine, run_id)
+        if len(rows) and "uuid" in rows:
+            rows = rows[rows["uuid"].notna()].copy()
+            rows["minutes"] = (rows["t"] - rows["t"].min()) / 60
+            parts.append(rows)
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def _telemetry_chart(frame: pd.DataFrame, choice: list[str]) -> None:
+    if not choice:
+        return
+    name = st.segmented_control(
+        "Telemetry",
+        choice,
+        default=choice[0],
+        format_func=TELEMETRY.__getitem__,
+        required=True,
+        key="ab-telemetry",
+    )
+    rows = frame.dropna(subset=[name]).copy()
+    index = rows["index"] if "index" in rows else rows["uuid"].str[-6:]
+    rows["series"] = rows["arm"] + " · GPU " + index.astype(str)
+    step = max(1, len(rows) // MOST_MARKS)
+    shown = rows.iloc[::step][["minutes", name, "series"]]
+    names = list(dict.fromkeys(shown["series"]))
+    chart(
+        pictures.over_time(shown, name, TELEMETRY[name], "series", names),
+        f"link-ab-{name}",
+        f"{TELEMETRY[name]}: from {rows[name].min():.4g} to {rows[name].max():.4g}",
+        shown,
+        key="ab-telemetry-chart",
+    )
+    reasons = {
+        reason
+        for row in frame.get("throttle_reasons", pd.Series(dtype=object)).dropna()
+        for reason in row
+        if reason not in ("gpu_idle", "applications_clocks_setting", "display_clock_setting")
+    }
+    words = ", ".join(sorted(reasons)).replace("_", " ") if reasons else "none"
+    st.caption(f"Throttle reasons seen: {words}.")
+
+
+def _drift(arms: Arms, frames: Frames) -> pd.DataFrame:
+    parts = []
+    for arm, frame in zip(arms, frames, strict=True):
+        if frame.empty:
+            continue
+        rows = frame[(frame["kind"] == "soak") & frame["round"].notna()]
+        for key in DRIFT:
+            name, statistic = key.split(":")
+            mine = rows[(rows["metric"] == name) & (rows["statistic"] == statistic)]
+            window_s = _window_s(arm, frame)
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "what": key,
+                        "arm": arm.name,
+                        "minutes": mine["round"] * window_s / 60,
+                        "value": mine["value"],
+                    }
+                )
+            )
+    frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    return frame
+
+
+def _window_s(arm: Arm, frame: pd.DataFrame) -> float:
+    """Seconds of one window: the whole time over the windows."""
+    rows = frame[frame["kind"] == "soak"]
+    hours = rows.loc[rows["metric"] == "soak_hours", "value"].max()
+    windows = rows["round"].max() + 1
+    return float(hours * 3600 / windows) if pd.notna(hours) and windows else 60.0
+
+
+def _drift_charts(arms: Arms, drift: pd.DataFrame) -> None:
+    names = [arm.name for arm in arms]
+    for column, (key, title) in zip(st.columns(len(DRIFT)), DRIFT.items(), strict=True):
+        rows = drift[drift["what"] == key]
+        if rows.empty:
+            continue
+        ends = rows.sort_values("minutes")["value"]
+        with column:
+            chart(
+                pictures.over_time(rows, "value", title, "arm", names),
+                f"link-ab-drift-{key.split(':')[0]}",
+                f"{title}: {ends.iloc[0]:.4g} at first, {ends.iloc[-1]:.4g} at last",
+                rows,
+                key=f"ab-drift-{key.split(':')[0]}",
+            )
+
+
+def recomputed(engine: Engine, arms: Arms, frames: Frames) -> None:
+    """Every latency figure recomputed from the requests, beside the tool's own."""
+    lines = []
+    for arm, frame in zip(arms, frames, strict=True):
+        for cell in shared_cells(*frames):
+            for name in ("ttft", "tpot", "itl", "e2el"):
+                for item in samples_of(engine, arm, name, cell):
+                    lines += _beside(arm, frame, cell, name, item)
+    if not lines:
+        return
+    frame = pd.DataFrame(lines)
+    worst = float(frame["difference (%)"].abs().max())
+    apart = frame[frame["difference (%)"].abs() > 100 * AGREEMENT]
+    with st.expander("Recomputed from each request"):
+        if apart.empty:
+            st.success(
+                f"All {len(frame)} figures agree with the tool's own within "
+                f"{100 * AGREEMENT:g} % (largest difference {worst:.2g} %)."
+            )
+        else:
+            st.warning(
+                f"{len(apart)} of {len(frame)} figures differ by more than {100 * AGREEMENT:g} %, "
+                f"at most by {worst:.2g} %. The tool computed them from something else than the "
+                "requests it lists: the warnings name each."
+            )
+        table(
+            frame,
+            "link-ab-recomputed",
+            f"{len(frame)} figures recomputed, largest difference {worst:.2g} %",
+            key="ab-recomputed",
+        )
+
+
+def _beside(
+    arm: Arm, frame: pd.DataFrame, cell: tuple[object, ...], name: str, item: dict[str, object]
+) -> list[dict[str, object]]:
+    ours = statistics_of(np.asarray(item["values"], dtype=float))
+    rows = frame[
+        (frame["metric"] == name)
+        & (frame["cell"] == cell)
+        & (frame["round"] == item["round"])
+        & (frame["part"] == item["part"])
+    ]
+    return [
+        {
+            "arm": arm.name,
+            "workload": cell_words(cell),
+            "round": item["round"],
+            "figure": f"{metric(name).label}, {row.statistic} (ms)",
+            "the tool's": row.value,
+            "recomputed": ours[row.statistic],
+            "difference (%)": round(100 * (ours[row.statistic] / row.value - 1), 4),
+        }
+        for row in rows.itertuples()
+        if row.statistic in ours and row.value
+    ]

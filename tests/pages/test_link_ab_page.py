@@ -1,0 +1,372 @@
+"""Link A/B on the published studies, on measured arms, and on nothing."""
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import Engine
+from streamlit.testing.v1 import AppTest
+
+from db import jobs, runs, scenarios
+from models.errors import ReadOnly
+from models.result import EvaluationRef, Measurement, Notice, Result, Samples, Tool
+from models.serving import statistics_of
+from pages import PAGES, Entry
+from pages.widgets import serving_scorecard
+from pages.widgets.serving_arms import figures, groups, rounds_of
+from pages.widgets.serving_compare import rows_of, speculation, table_of
+from pages.widgets.serving_evidence import DRILL_PAGE, gather
+from settings import settings
+
+PUBLISHED = "nvlink-on-4x3090"
+RANGES = "two-gpu-interconnect-evaluation"
+EVALUATION = str(uuid.uuid5(uuid.NAMESPACE_URL, "test-evaluation"))
+
+
+@pytest.fixture(autouse=True)
+def _in_the_navigation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PAGES, "link-ab", Entry("Link A/B", "Explain", "What changed?"))
+
+
+def arm_result(
+    arm: str,
+    factor: float,
+    rounds: Sequence[int] = (0, 1, 2),
+    *,
+    tp: int = 2,
+    validity: str = "valid",
+    concurrencies: Sequence[int] = (1, 4),
+    **changes: Any,
+) -> Result:
+    """A measured arm: latencies times `factor`, with samples, phases and telemetry."""
+    rows, samples = [], []
+    for number in rounds:
+        rng = np.random.default_rng(number)
+        for cap in concurrencies:
+            dims = {
+                "concurrency": cap,
+                "input_len": 1024,
+                "output_len": 256,
+                "num_prompts": 10 * cap,
+                "scenario": "single_stream" if cap == 1 else "online",
+            }
+            values = {
+                "ttft": factor * (100 + 20 * cap) * rng.normal(1, 0.01, 10 * cap),
+                "tpot": factor * (10 + cap) * rng.normal(1, 0.01, 10 * cap),
+                "itl": factor * (10 + cap) * rng.normal(1, 0.02, 100),
+            }
+            for name, each in values.items():
+                each = [float(value) for value in each]
+                samples.append(
+                    Samples(metric=name, unit="ms", round=number, dims=dims, values=each)
+                )
+                for statistic, value in statistics_of(np.array(each)).items():
+                    rows.append(row(name, statistic, value, "ms", number, dims, n=10 * cap))
+            speed = 90 * cap / (1 + 0.1 * cap) / factor
+            rows.append(row("output_throughput", "value", speed, "tok/s", number, dims))
+            rows.append(row("completed", "value", 10 * cap, "", number, dims))
+            rows.append(row("failed", "value", 0, "", number, dims))
+            rows.append(row("energy_per_token", "value", 2 * factor, "J/tok", number, dims))
+            rows.append(row("foreign_load", "value", 0, "%", number, dims))
+            clock = {**dims, "gpu": "GPU-a"}
+            rows.append(row("sm_clock", "median", 1980, "MHz", number, clock))
+            for phase, share in (("client", 1), ("queue", 2), ("prefill", 100), ("decode", 2600)):
+                value = share * (factor if phase in ("prefill", "decode") else 1)
+                rows.append(
+                    row("phase_time", "mean", value, "ms", number, {**dims, "phase": phase})
+                )
+    data: dict[str, Any] = {
+        "kind": "serving",
+        "origin": "measured",
+        "title": f"qwen2.5-14b, {arm}",
+        "evaluation": EvaluationRef(id=EVALUATION, arm=arm, order=0),
+        "validity": validity,
+        "reasons": [] if validity == "valid" else ["Output check before the load: NaN"],
+        "tool": Tool(name="vllm", version="0.25.1"),
+        "spec": {
+            "kind": "serving",
+            "device": "cuda",
+            "model": "own/model",
+            "arm": {"gpus": [0, 1], "tp": tp, "link": arm.removeprefix("link-")},
+            "workloads": [{"concurrency": 4, "num_prompts": 40}],
+            "vllm_python": "/opt/vllm/bin/python",
+            "rounds": len(rounds),
+            "round": rounds[0],
+        },
+        "host": {"gpus": [{"index": 0, "name": "Example GPU"}], "driver": "580.1"},
+        "environment": {"server": {"vllm": "0.25.1"}},
+        "telemetry": [
+            {
+                "t": 1000.0 + t,
+                "uuid": "GPU-a",
+                "index": 0,
+                "power_w": 300 + t,
+                "sm_clock_mhz": 1980,
+                "temperature_c": 60,
+                "utilization_pct": 99,
+                "throttle_reasons": ["sw_power_cap"],
+            }
+            for t in range(5)
+        ],
+        "measurements": rows,
+        "samples": samples,
+    }
+    return Result(**(data | changes))
+
+
+def row(
+    name: str,
+    statistic: str,
+    value: float,
+    unit: str,
+    number: int | None,
+    dims: dict[str, Any],
+    n: int | None = None,
+) -> Measurement:
+    definition = f"vllm:{name}:2" if unit == "ms" else f"vllm:{name}:1"
+    return Measurement(
+        metric=name, statistic=statistic, value=value, unit=unit, round=number, dims=dims,
+        definition=definition, n=n,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def measured(database: Engine) -> Engine:
+    runs.store(database, arm_result("link-off", 1.2))
+    runs.store(database, arm_result("link-on", 1.0))
+    return database
+
+
+def texts(at: AppTest) -> str:
+    parts = [*at.markdown, *at.caption, *at.info, *at.warning, *at.success]
+    return "\n".join(str(item.value) for item in parts)
+
+
+def arms_of(engine: Engine, group: str, first: str, second: str) -> tuple[Any, Any]:
+    members = {g.code: g for g in groups(engine)}[group].arms
+    by_name = {arm.name: arm for arm in members}
+    return by_name[first], by_name[second]
+
+
+def compared(engine: Engine, group: str, first: str, second: str) -> Any:
+    arms = arms_of(engine, group, first, second)
+    rows = rows_of(figures(engine, arms[0]), figures(engine, arms[1]), arms, is_paired=False)
+    return arms, rows, table_of(rows, arms)
+
+
+def test_nothing_to_compare_says_what_to_do(empty_database: Engine, open_page: Any) -> None:
+    at = open_page("link-ab")
+    assert not at.exception
+    assert "Two served arms are needed" in at.info[0].value
+
+
+def test_the_published_study_is_there_from_a_first_start(database: Engine, open_page: Any) -> None:
+    at = open_page("link-ab", evaluation=PUBLISHED)
+    assert not at.exception
+    said = texts(at)
+    assert "published" in said
+    assert "direction only" in said
+    assert "One round per configuration" in said  # the study's own confounds come first
+    assert "+22.4 % instead of +25.5 %" in said
+    assert len(at.get("vega_lite_chart")) >= 2
+
+
+def test_the_published_tables_to_the_printed_digit(database: Engine) -> None:
+    arms, _, table = compared(database, PUBLISHED, "B", "A")
+    by = table.set_index(["workload", "figure"])
+    one, four = "concurrency 1, 1024 in, 256 out", "concurrency 4, 1024 in, 256 out"
+    speed = "Output throughput (tok/s)"
+    assert list(by.loc[(one, speed), ["B", "A"]]) == ["52.6", "66.0"]
+    assert list(by.loc[(four, "Time to first token, median (ms)"), ["B", "A"]]) == ["994", "551"]
+    assert list(by.loc[(four, "Time per output token, median (ms)"), ["B", "A"]]) == [
+        "27.1",
+        "19.0",
+    ]
+    # the author's 25.4 comes from 66.0 / 52.6 = 25.5: ours, and the author's beside it
+    assert by.loc[(one, speed), "change (%)"] == 25.5
+    assert by.loc[(one, speed), "printed by the author"] == "+25.4 %"
+    assert "it is +25.5 %" in by.loc[(one, speed), "note"]
+    printed = table[table["printed by the author"] != ""]
+    agreeing = printed[printed["note"] == ""]
+    assert len(printed) == 4
+    assert len(agreeing) == 3
+    _, _, other = compared(database, PUBLISHED, "A", "C")
+    printed = other[other["printed by the author"] != ""]
+    assert list(printed["printed by the author"]) == ["-13 %", "-29.7 %", "+36 %", "+29 %"]
+    assert set(printed["note"]) == {""}
+    assert arms[0].origin == "published"
+
+
+def test_the_other_studys_ranges_stay_ranges_and_no_value_is_made_up(database: Engine) -> None:
+    _, _, table = compared(database, RANGES, "link off", "link on")
+    assert list(table["printed by the author"]) == ["+8 to +10 %", "+13 to +15 %", "-23 %", "-50 %"]
+    assert set(table["link on"]) == {""}
+    assert list(table["link off"])[:2] == ["40.41", "104.87"]
+    assert table["change (%)"].isna().all()
+    assert set(table["verdict"]) == {"as printed"}
+
+
+def test_the_ranges_on_the_page(database: Engine, open_page: Any) -> None:
+    at = open_page("link-ab", evaluation=RANGES)
+    assert not at.exception
+    said = texts(at)
+    assert "+13 to +15 %" in said
+    assert "a last one of 2" in said  # ten requests at four
+    alts = [item.proto.alt for item in at.get("vega_lite_chart")]
+    assert any("+160 %" in text for text in alts)  # batching beside the link
+
+
+def test_measured_arms_are_compared_with_intervals(measured: Engine, open_page: Any) -> None:
+    at = open_page("link-ab")
+    assert not at.exception
+    said = texts(at)
+    assert "better" in said
+    assert "● measured" in said
+    assert "Link: prefill and decode take 540 ms more a request at the same compute rate" in said
+    assert "agree with the tool's own within 0.5 %" in said
+    assert "Throttle reasons seen: sw power cap." in said
+    alts = " ".join(item.proto.alt for item in at.get("vega_lite_chart"))
+    assert "P99 of time to first token" in alts
+    assert at.selectbox(key="ab-figure").value == "tpot:median"
+
+
+def test_a_link_names_the_arms_by_their_runs(measured: Engine, open_page: Any) -> None:
+    listed = runs.list_runs(measured, kinds=["serving"], origins=["measured"])
+    ids = dict(zip(listed["arm"], listed["id"], strict=True))
+    at = open_page("link-ab", runs=f"{ids['link-on']},{ids['link-off']}")
+    assert not at.exception
+    assert at.selectbox(key=f"ab-a-{EVALUATION}").value == f"{EVALUATION}|link-on"
+    assert at.selectbox(key=f"ab-b-{EVALUATION}").value == f"{EVALUATION}|link-off"
+
+
+def test_two_arms_of_different_studies_may_meet(database: Engine, open_page: Any) -> None:
+    at = open_page("link-ab", evaluation="any", a=f"{PUBLISHED}|A", b=f"{RANGES}|link off")
+    assert not at.exception
+    assert "The two arms share no figure" in texts(at)
+
+
+def test_the_same_arm_twice_is_asked_about(measured: Engine, open_page: Any) -> None:
+    code = f"{EVALUATION}|link-on"
+    at = open_page("link-ab", evaluation=EVALUATION, a=code, b=code)
+    assert not at.exception
+    assert "Choose two different arms." in texts(at)
+
+
+def test_an_invalid_arm_vetoes_and_is_not_compared(database: Engine, open_page: Any) -> None:
+    runs.store(database, arm_result("link-off", 1.2))
+    runs.store(database, arm_result("link-on", 0.5, validity="invalid"))
+    at = open_page("link-ab")
+    assert not at.exception
+    said = texts(at)
+    assert "link-on is invalid and enters no decision." in said
+    assert "Output check before the load: NaN" in said
+    arms, rows, _ = compared(database, EVALUATION, "link-off", "link-on")
+    assert all(item.result.change_pct is None for item in rows if item.result)
+    evidence = gather(
+        database, arms, (figures(database, arms[0]), figures(database, arms[1])), rows
+    )
+    assert evidence.outputs_wrong
+
+
+def test_invalid_rounds_are_shown_and_left_out(database: Engine) -> None:
+    runs.store(database, arm_result("link-on", 1.0, rounds=(0, 1)))
+    runs.store(database, arm_result("link-on", 9.0, rounds=(0, 1), validity="invalid"))
+    listed = {g.code: g for g in groups(database)}
+    (arm,) = listed[EVALUATION].arms
+    frame = figures(database, arm)
+    cell = next(c for c in frame["cell"] if c[1] == 4)
+    found = rounds_of(frame, "tpot", "median", cell)
+    assert [item.valid for item in found].count(True) == 2
+    assert [item.valid for item in found].count(False) == 2
+
+
+def test_speculation_that_differs_is_warned_of_once_a_workload(database: Engine) -> None:
+    arms, rows, _ = compared(database, PUBLISHED, "A", "C")
+    found = speculation(rows, arms)
+    assert len(found) == 2
+    assert "-16.7 % instead of -13.0 %" in found[0]
+
+
+def test_the_scorecard_fills_itself_and_queues_what_is_missing(
+    measured: Engine, open_page: Any
+) -> None:
+    at = open_page("link-ab", evaluation=EVALUATION)
+    titles = [item.label for item in at.expander]
+    assert any("Throughput" in text and "shown" in text for text in titles)
+    assert any("Stability" in text and "partly" in text for text in titles)
+    at.button(key="ab-queue").click().run()
+    assert not at.exception
+    queued = jobs.list_jobs(measured)
+    assert {job["evaluation"]["arm"] for job in queued} == {"link-off", "link-on"}
+    scenarios_asked = {
+        load["scenario"] for job in queued for load in job["spec"].get("workloads", [])
+    }
+    assert {"abnormal", "long_output", "short_output", "pressure"} <= scenarios_asked
+    assert {job["evaluation"]["id"] for job in queued} == {EVALUATION}
+    before = len(queued)
+    at.button(key="ab-queue").click().run()
+    assert len(jobs.list_jobs(measured)) == before
+
+
+def test_published_arms_queue_nothing_here(database: Engine, open_page: Any) -> None:
+    at = open_page("link-ab", evaluation=PUBLISHED)
+    assert "cannot be queued from here" in texts(at)
+    assert not [button for button in at.button if button.key == "ab-queue"]
+
+
+def test_a_rollback_drill_is_kept_and_shown(measured: Engine, open_page: Any) -> None:
+    serving_scorecard.record_drill(measured, EVALUATION, "2026-11-28", "back on 570 in 14 min")
+    assert len(scenarios.list_scenarios(measured, DRILL_PAGE)) == 1
+    at = open_page("link-ab", evaluation=EVALUATION)
+    assert "2026-11-28, back on 570 in 14 min" in texts(at)
+
+
+def test_a_demo_records_and_queues_nothing(
+    measured: Engine, open_page: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINKWORTH_READ_ONLY", "1")
+    settings.cache_clear()
+    at = open_page("link-ab", evaluation=EVALUATION)
+    assert not at.exception
+    assert not [button for button in at.button if button.key in ("ab-queue", "ab-drill-save")]
+    with pytest.raises(ReadOnly):
+        serving_scorecard.record_drill(measured, EVALUATION, "2026-11-28", "x")
+    with pytest.raises(ReadOnly):
+        serving_scorecard.queue(measured, [])
+
+
+def test_a_tool_that_contradicts_its_requests_is_named(database: Engine, open_page: Any) -> None:
+    lying = arm_result("link-on", 1.0)
+    for item in lying.measurements:
+        if item.metric == "ttft" and item.statistic == "mean":
+            item.value = (item.value or 0) * 1.1
+    lying.warnings.append(Notice(code="recomputed_differs", text="mean TTFT differs by -9.1 %"))
+    runs.store(database, arm_result("link-off", 1.2))
+    runs.store(database, lying)
+    at = open_page("link-ab")
+    assert "figures differ by more than 0.5 %" in texts(at)
+    assert "mean TTFT differs by -9.1 %" in texts(at)
+
+
+def test_soak_windows_become_drift_charts(measured: Engine, open_page: Any) -> None:
+    dims = {"concurrency": 4, "input_len": 1024, "output_len": 256, "scenario": "soak"}
+    for arm in ("link-off", "link-on"):
+        rows = [row("tpot", "median", 14 + w / 10, "ms", w, dims) for w in range(5)]
+        rows += [row("failed", "value", 0, "", w, dims) for w in range(5)]
+        rows += [row("completed", "value", 9, "", w, dims) for w in range(5)]
+        rows += [
+            row(name, "value", value, unit, None, {})
+            for name, value, unit in (("soak_hours", 8.0, "h"), ("incidents", 0, ""))
+        ]
+        rows.append(row("completed", "value", 45, "", None, dims))
+        runs.store(
+            measured,
+            arm_result(arm, 1.0, kind="soak", measurements=rows, samples=[], telemetry=[]),
+        )
+    at = open_page("link-ab", evaluation=EVALUATION)
+    assert not at.exception
+    alts = " ".join(item.proto.alt for item in at.get("vega_lite_chart"))
+    assert "14 at first, 14.4 at last" in alts
+    assert "link-on: 8 h, 45 requests, 0 failed" in texts(at)
