@@ -1,0 +1,148 @@
+"""Arms of the serving forms: GPUs, TP size, replicas, link, engine flags."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import streamlit as st
+
+from models.errors import InvalidSpec
+from pages.widgets import serving_form_parts, store
+from runners.evaluation_serving import ArmPlan
+from runners.serving_paste import Pasted
+from runners.serving_presets import Preset, arms_for
+
+ARM_WORDS = {
+    "link-off": "TP=2, link off",
+    "link-on": "TP=2, link on",
+    "no-custom-all-reduce": "TP=2, link on, custom all-reduce off",
+    "tp1": "TP=1 on one GPU",
+    "replicas": "one TP=1 server a GPU",
+    "two-pairs": "two TP=2 servers on separate pairs",
+    "all-four": "TP=4 on four GPUs",
+    "pair-0-2": "TP=2 on the 1st and 3rd GPU",
+    "pair-0-1": "TP=2 on the 1st and 2nd GPU",
+    "A": "the arm",
+    "A again": "the same arm again",
+}
+_NEEDS = {"tp1": 1, "A": 1, "A again": 1, "pair-0-2": 4, "pair-0-1": 4, "all-four": 4}
+_NEEDS |= {"two-pairs": 4}
+
+
+@dataclass
+class Engine:
+    """Where requests go: vLLM started here, or a server that runs.
+
+    Attributes:
+        common: Fields that all specs share.
+        on_cpu: Whether vLLM's CPU build is used.
+        gpus: Chosen GPUs, in rank order.
+        pasted: What a pasted line brought.
+        key: Stem of the widget keys.
+    """
+
+    common: dict[str, Any]
+    on_cpu: bool = False
+    gpus: list[str] = field(default_factory=list)
+    pasted: Pasted = field(default_factory=Pasted)
+    key: str = "serving"
+
+    @property
+    def is_url(self) -> bool:
+        """Whether a server that runs is benchmarked."""
+        return "base_url" in self.common
+
+
+def _flags(target: Engine, preset: Preset | None, key: str) -> dict[str, Any]:
+    """Engine flags: the preset's, then the pasted ones, then those of the form."""
+    given = {} if target.on_cpu or preset is None else dict(preset.engine_args)
+    given |= target.pasted.engine_args
+    python = target.common.get("vllm_python", "")
+    return serving_form_parts.engine_flags(key, python, given)
+
+
+def one_arm(target: Engine) -> ArmPlan | None:
+    """One arm: TP size, servers side by side, link, flags."""
+    key = target.key
+    if target.is_url:
+        return ArmPlan("server", {})
+    flags = _flags(target, None, key)
+    if target.on_cpu:
+        tp = st.segmented_control("TP size", [1, 2], default=1, required=True, key=f"{key}-tp")
+        return ArmPlan(
+            f"tp{tp}",
+            {"tp": tp, "cpu_cores": "0" if tp == 1 else "0|1", "engine_args": flags},
+        )
+    count = len(target.gpus)
+    left, middle, right = st.columns(3)
+    sizes = [size for size in (1, 2, 4, 8, 16) if size <= count]
+    is_pasted = target.pasted.model is not None and target.pasted.tp in sizes
+    wanted = target.pasted.tp if is_pasted else sizes[-1]
+    tp = left.selectbox("TP size", sizes, index=sizes.index(wanted), key=f"{key}-tp")
+    replicas = middle.number_input("Servers side by side", 1, count // tp, 1, key=f"{key}-replicas")
+    arm: dict[str, Any] = {
+        "gpus": target.gpus[: tp * int(replicas)],
+        "tp": tp,
+        "replicas": int(replicas),
+        "engine_args": flags,
+    }
+    name = f"tp{tp}" if replicas == 1 else f"{replicas}x-tp{tp}"
+    if tp > 1:
+        link = right.segmented_control(
+            "Link",
+            ["on", "off"],
+            default=target.pasted.link or "on",
+            required=True,
+            key=f"{key}-link",
+        )
+        kernel = right.toggle(
+            "Custom all-reduce",
+            value=target.pasted.custom_all_reduce,
+            disabled=link == "off",
+            key=f"{key}-kernel",
+            help="vLLM's own all-reduce needs the link: off with it.",
+        )
+        arm |= {"link": link, "custom_all_reduce": bool(kernel)}
+        name = f"link-{link}" if kernel or link == "off" else "no-custom-all-reduce"
+    return ArmPlan(name, arm)
+
+
+def several(target: Engine, preset: Preset) -> list[ArmPlan] | None:
+    """The arms of an evaluation, those of the preset chosen at first."""
+    flags = _flags(target, preset, target.key)
+    if target.on_cpu:
+        st.caption(
+            "On the CPU the arms are TP=1 on one core and TP=2 on two: a real comparison of two "
+            "ways to serve, which says nothing of a GPU link."
+        )
+        plans = arms_for((), (), "cpu")
+    else:
+        names = _arm_names(target, preset)
+        if names is None:
+            return None
+        try:
+            plans = arms_for(names, target.gpus)
+        except InvalidSpec as error:
+            store.show_error(error)
+            return None
+    return [ArmPlan(p.name, {**p.arm, "engine_args": flags}, p.fields) for p in plans]
+
+
+def _arm_names(target: Engine, preset: Preset) -> Sequence[str] | None:
+    count = len(target.gpus)
+    possible = [name for name in ARM_WORDS if _NEEDS.get(name, 2) <= count]
+    usual = [name for name in preset.arms if name in possible]
+    if len(usual) < len(preset.arms):
+        missing = ", ".join(ARM_WORDS[name] for name in preset.arms if name not in possible)
+        st.warning(f"With {count} GPU(s) these arms of the preset cannot run: {missing}.")
+    chosen = st.multiselect(
+        "Arms",
+        possible,
+        default=usual or [name for name in ("A", "A again") if name in possible],
+        format_func=ARM_WORDS.__getitem__,
+        key=f"arms-{preset.name}",
+    )
+    if not chosen:
+        st.info("Choose at least one arm.")
+        return None
+    return chosen
