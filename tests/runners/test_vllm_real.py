@@ -1,0 +1,175 @@
+"""A real vLLM on the CPU: the tool's numbers, its own reasons, and nothing left behind."""
+
+import json
+import multiprocessing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving_support import events
+
+from importers import recognise
+from models.errors import ServerDidNotStart
+from models.serving_causes import breakdown as breakdown_of
+from models.serving_causes import compute_ratio, name_cause
+from runners import vllm_processes
+from runners.evaluation_serving import ArmPlan, serving_jobs
+from runners.serving import run
+from runners.spec import ServingSpec, parse_spec
+
+PYTHON = Path(__file__).parents[2] / ".venv-vllm" / "bin" / "python"
+TINY = json.loads(
+    (Path(__file__).parents[2] / "data" / "models" / "tiny-test-shape.json").read_text()
+)
+LOADS = [
+    {"concurrency": 1, "num_prompts": 6, "input_len": 48, "output_len": 24},
+    {"concurrency": 4, "num_prompts": 16, "input_len": 48, "output_len": 24},
+]
+COMMON = {
+    "device": "cpu",
+    "model_config_json": TINY,
+    "model_name": "tiny",
+    "load_format": "dummy",
+    "vllm_python": str(PYTHON),
+}
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not PYTHON.exists(), reason="no .venv-vllm: type `make vllm`"),
+]
+
+
+def spec(arm: dict[str, Any], loads: list[dict[str, Any]], **changes: Any) -> ServingSpec:
+    (job,) = serving_jobs([ArmPlan("arm", arm)], loads, rounds=1, **{**COMMON, **changes})
+    found = parse_spec(job["spec"])
+    assert isinstance(found, ServingSpec)
+    return found
+
+
+def test_tp_2_is_measured_and_its_file_imports_to_the_same_measurements(tmp_path: Path) -> None:
+    asked = spec(
+        {"tp": 2, "cpu_cores": "0|1", "engine_args": {"max-model-len": 256}},
+        [*LOADS, {"scenario": "abnormal", "num_prompts": 4}],
+    )
+    files = tmp_path / "kept"
+    result = run(asked, events(tmp_path), files=files)
+
+    assert result.validity == "valid", result.reasons
+    assert result.tool.name == "vllm"
+    assert result.environment["server"]["vllm"].startswith("0.")
+    assert "outputs are not checkable" in {n.code: n.text for n in result.warnings}["dummy_weights"]
+    (bad,) = result.find("failed", scenario="abnormal")
+    assert bad.value == 0, [n.text for n in result.warnings]
+    # every figure recomputed from the requests agrees with the tool's own within half a percent
+    apart = [n.text for n in result.warnings if n.code == "recomputed_differs"]
+    assert apart == []
+    for cap in (1, 4):
+        (tpot,) = result.find("tpot", "median", concurrency=cap)
+        assert 0 < (tpot.value or 0) < 1000
+        for phase in ("queue", "prefill", "decode", "client"):
+            assert result.find("phase_time", phase=phase, concurrency=cap)
+
+    # the tool's own file, dropped onto the import page, says the same
+    (name,) = [item.name for item in result.artifacts if "-c4-" in item.name]
+    (imported,) = recognise.read((files / name).read_bytes(), name).results
+    ours = {
+        (row.metric, row.statistic): (row.value, row.unit, row.n)
+        for row in result.find("ttft", concurrency=4)
+        + result.find("tpot", concurrency=4)
+        + result.find("itl", concurrency=4)
+        + result.find("output_throughput", concurrency=4)
+        + result.find("completed", concurrency=4)
+    }
+    theirs = {
+        (row.metric, row.statistic): (row.value, row.unit, row.n)
+        for row in imported.measurements
+        if (row.metric, row.statistic) in ours
+    }
+    assert ours == theirs
+    mine = {s.metric: s.values for s in result.samples if s.dims.get("concurrency") == 4}
+    for sample in imported.samples:
+        assert sample.values == mine[sample.metric]
+    left = [
+        entry.name
+        for entry in Path("/proc").glob("[0-9]*")
+        if f"{vllm_processes.MARK}=".encode() in _environ(entry) and b"vllm" in _command(entry)
+    ]
+    assert left == []
+
+
+def test_its_own_reason_for_a_context_that_is_too_long(tmp_path: Path) -> None:
+    asked = spec({"engine_args": {"max-model-len": 99_999}}, LOADS[:1])
+    with pytest.raises(ServerDidNotStart, match="99,999 tokens was asked for and the model allows"):
+        run(asked, events(tmp_path))
+
+
+@pytest.mark.slow
+def test_its_own_reason_for_too_little_cache(tmp_path: Path) -> None:
+    long = {**TINY, "max_position_embeddings": 16_000_000}
+    asked = spec({"engine_args": {"max-model-len": 16_000_000}}, LOADS[:1], model_config_json=long)
+    with pytest.raises(ServerDidNotStart, match=r"needs [\d.]+ GiB of KV cache"):
+        run(asked, events(tmp_path))
+
+
+@pytest.mark.slow
+def test_a_busy_neighbour_is_named_as_compute(tmp_path: Path, neighbour: "Neighbour") -> None:
+    asked = spec({"cpu_cores": "0"}, [{**LOADS[0], "num_prompts": 12, "output_len": 64}])
+    alone = run(asked, events(tmp_path))
+    neighbour.start()
+    crowded = run(asked, events(tmp_path))
+    parts = [breakdown_of(result.find("phase_time")) for result in (alone, crowded)]
+    foreign = [result.find("foreign_load")[0].value for result in (alone, crowded)]
+    assert (foreign[1] or 0) > (foreign[0] or 0) + 20
+    cause = name_cause(
+        parts[0],
+        parts[1],
+        tp=1,
+        compute=compute_ratio(foreign_pct=(foreign[0], foreign[1])),
+    )
+    assert cause.name == "compute", (cause, parts, foreign)
+
+
+class Neighbour:
+    """Programs that take the processors away, one a core, twice."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._programs = [context.Process(target=_spin, daemon=True) for _ in range(4)]
+
+    def start(self) -> None:
+        for program in self._programs:
+            program.start()
+
+    def stop(self) -> None:
+        for program in self._programs:
+            if program.pid is not None:
+                program.kill()
+                program.join()
+
+
+@pytest.fixture
+def neighbour() -> Iterator[Neighbour]:
+    made = Neighbour()
+    yield made
+    made.stop()
+
+
+def _spin() -> None:
+    while True:
+        sum(range(10_000))
+
+
+def _environ(entry: Path) -> bytes:
+    try:
+        return (entry / "environ").read_bytes()
+    except OSError:
+        return b""
+
+
+def _command(entry: Path) -> bytes:
+    try:
+        return (entry / "cmdline").read_bytes()
+    except OSError:
+        return b""
