@@ -1,0 +1,32 @@
+"""What-if: what would TP, another link or another card do, on hardware that is not here?"""
+
+import streamlit as st
+
+from models.errors import LinkworthError
+from pages.widgets import store, what_if_form, what_if_frames, what_if_sections, what_if_sources
+
+
+def render() -> None:
+    """Ask; show steps, terms, speedups, loads, links, sizes, ROI, calibration."""
+    st.caption(
+        "A prediction, not a measurement. It needs no GPU, says how sure it is, and refuses where "
+        "it would guess."
+    )
+    try:
+        calibration = what_if_sources.calibration()
+        asked = what_if_form.ask()
+    except LinkworthError as error:
+        store.show_error(error)
+        return
+    if asked is None:
+        return
+    found = what_if_frames.answers(asked, calibration)
+    what_if_sections.verdicts(asked, found, calibration)
+    what_if_sections.steps(asked, found)
+    what_if_sections.terms(found)
+    what_if_sections.speedups(asked, found, calibration)
+    what_if_sections.loads(asked, calibration)
+    what_if_sections.other_links(asked)
+    what_if_sections.sizes(asked, calibration)
+    what_if_sections.to_roi(asked, found, calibration)
+    what_if_sections.calibration_chart()
