@@ -79,8 +79,9 @@ _TABLE = (
         "us",
         "lower",
         "AllReduce latency",
-        "Time of one all-reduce of a message, the slowest rank's, as the mode says: graph (captured, "
-        "as an engine runs it), eager (launched one by one), exposed (with work between the calls).",
+        "Time of one all-reduce of a message, the slowest rank's, as the mode says: graph "
+        "(captured, as an engine runs it), eager (launched one by one), exposed (with work "
+        "between the calls).",
         _COMM,
     ),
     Metric(
@@ -136,7 +137,8 @@ _TABLE = (
         "GB/s",
         "higher",
         "Bus bandwidth",
-        "Algorithm bandwidth times 2(n-1)/n for an all-reduce over n ranks: comparable with a link's speed.",
+        "Algorithm bandwidth times 2(n-1)/n for an all-reduce over n ranks: comparable with the "
+        "speed of a link.",
         _COMM,
     ),
     Metric(
@@ -152,7 +154,8 @@ _TABLE = (
         "ms",
         "lower",
         "Decode step",
-        "Time to produce one token for every sequence of the batch, in the clock that the dimension names.",
+        "Time to produce one token for every sequence of the batch, in the clock that the "
+        "dimension names.",
         _DECODE,
     ),
     Metric(
@@ -257,7 +260,8 @@ _TABLE = (
         "ms",
         "lower",
         "Queue time",
-        "Time a request waited before work on it began, in the client or the server as the phase says.",
+        "Time a request waited before work on it began, in the client or the server as the "
+        "phase says.",
         _LOAD,
     ),
     Metric(
@@ -473,7 +477,7 @@ def metric(name: str) -> Metric:
 
 
 def is_better(name: str, value: float, other: float) -> bool | None:
-    """Whether ``value`` is better than ``other``; None where the metric has no direction or they tie."""
+    """Whether ``value`` is better than ``other``; None without a direction, and where they tie."""
     direction = metric(name).direction
     if direction == "none" or value == other:
         return None
