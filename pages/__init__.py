@@ -42,6 +42,11 @@ PAGES: dict[str, Entry] = {
         "Explain",
         "Does tensor parallelism help this model here, and where does a step's time go?",
     ),
+    "link-ab": Entry(
+        "Link A/B",
+        "Explain",
+        "What changed when the link changed, with intervals, by scenario, and the scorecard",
+    ),
     "method": Entry("Method", "About", "What each number means and how it is obtained."),
     "settings": Entry("Settings", "About", "Every setting and where its value came from."),
 }

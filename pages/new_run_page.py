@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from db import jobs
-from pages.widgets import allreduce_form, decode_form, live_job, store
+from pages.widgets import allreduce_form, decode_form, live_job, serving_form, store
 from pages.widgets.links import page_link
 from settings import settings
 
@@ -17,12 +17,20 @@ Form = Callable[[], list[dict[str, Any]] | None]
 FORMS: dict[str, tuple[str, Form]] = {
     "allreduce": ("AllReduce sweep", allreduce_form.render),
     "decode": ("Decode step", decode_form.render),
+    "serving": ("Serving", serving_form.render),
+    "evaluation": ("Evaluation", serving_form.render_evaluation),
+    "soak": ("Sustained load", serving_form.render_soak),
 }
 EXPLAINED = {
     "allreduce": "How long does one all-reduce take, message by message? The small ones decide "
     "what tensor parallelism costs a token.",
     "decode": "How long does one token take at each TP size, and which part of it is the GPU, the "
     "link and the CPU?",
+    "serving": "What does one configuration of a served model give: throughput, time to first token, "
+    "time per token?",
+    "evaluation": "Two or more configurations in turn, link on against link off for example: what "
+    "changes, and is the change shown?",
+    "soak": "Does it hold for hours: errors, drift, throttling, outputs checked again and again?",
 }
 
 
