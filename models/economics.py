@@ -18,7 +18,7 @@ FloatArray = NDArray[np.float64]
 
 HOURS_A_YEAR = 8760.0
 DAYS_A_MONTH = 365.0 / 12
-_MAX_MONTHLY_RETURN = 1e6
+_LEAST_RETURN, _MOST_RETURN = -0.99, 1e6  # a period; beyond them no rate says anything
 
 
 def monthly_rate(yearly: float) -> float:
@@ -87,17 +87,23 @@ def irr(cash: Sequence[float] | FloatArray) -> float | None:
         cash: Amounts as in `npv`.
 
     Returns:
-        Share per period; None where the flow never changes its sign (no rate makes it 0) or does so
-        more than once (several rates may, so none of them says anything).
+        Share per period; None where the flow never changes its sign (no rate makes it 0), does so
+        more than once (several rates may), or where the rate is absurd.
     """
     flow = np.asarray(cash, dtype=float)
     signs = np.sign(flow[flow != 0])
     if signs.size == 0 or np.count_nonzero(np.diff(signs)) != 1:
         return None
-    low, high = -0.999, 1.0
-    while npv(high, flow) * npv(low, flow) > 0:
+    # one change of sign: the value goes one way, from the last amounts' sign at very low rates to
+    # the first ones' at very high rates
+    low, high = 0.0, 1.0
+    while npv(low, flow) * signs[-1] < 0:
+        low = low - (1 + low) / 2
+        if low < _LEAST_RETURN:
+            return None
+    while npv(high, flow) * signs[-1] > 0:
         high *= 2
-        if high > _MAX_MONTHLY_RETURN:
+        if high > _MOST_RETURN:
             return None
     return float(brentq(lambda rate: npv(rate, flow), low, high, xtol=1e-12, rtol=1e-12))
 

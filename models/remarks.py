@@ -42,13 +42,10 @@ def remarks(case: Purchase, found: Typical, seen: Evidence) -> list[Notice]:
         )
     if case.medians()["demand"] <= 0:
         notes.append(
-            ("no_demand", "Nothing is asked of the machine: no token is served and none is worth.")
-        )
-    elif found.used[0] <= 0:
-        notes.append(
             (
-                "unused",
-                "The machine is never busy, so there is no cost of a delivered hour or token.",
+                "no_demand",
+                "Nothing is asked of the machine: it is never busy (utilisation 0 %), so there is "
+                "no cost of a delivered hour or token.",
             )
         )
     elif not found.demand_binds and case.benefit != "waiting":

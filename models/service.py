@@ -80,17 +80,21 @@ def judge_load(load: Load, slo: Slo) -> tuple[State, str]:
     if missing:
         return "not known", f"no {' or '.join(missing)} is known"
     lost = 0.0
-    for name, figures, limit in limits:
+    for metric, figures, limit in limits:
         for statistic, value in figures.items():
             # a median over the limit: at most half of the requests are good
             over = value > limit
             if over and _SHARE_UNDER.get(statistic, 0.0) <= slo.share:
-                return "failed", f"the {statistic} {name} of {value:,.0f} ms is over {limit:g} ms"
+                return "failed", f"the {statistic} {metric} of {value:,.0f} ms is over {limit:g} ms"
         shown = [
             share
             for statistic, share in _SHARE_UNDER.items()
             if statistic in figures and figures[statistic] <= limit
         ]
+        if not shown:
+            listed = ", ".join(f"{name} {value:,.0f} ms" for name, value in figures.items())
+            if "mean" not in figures:
+                return "failed", f"no known {metric} lies inside {limit:g} ms ({listed})"
         lost += 1 - max(shown, default=0.0)
     if lost <= 1 - slo.share + 1e-9:
         return "passed", "its percentiles meet it"

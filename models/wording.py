@@ -69,6 +69,13 @@ def share(value: float | None, digits: int = 0) -> str:
     return f"{100 * value:.{digits}f} %"
 
 
+def rate(value: float | None) -> str:
+    """A rate of return a year; very high ones are not worth their digits."""
+    if value is None or not math.isfinite(value):
+        return "does not exist"
+    return "over 1,000 % a year" if value > 10 else f"{100 * value:,.1f} % a year"
+
+
 def chance(value: float | None) -> str:
     """A probability from draws: never rounded to certainty."""
     if value is None or not math.isfinite(value):
