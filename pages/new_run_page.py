@@ -26,8 +26,8 @@ EXPLAINED = {
     "what tensor parallelism costs a token.",
     "decode": "How long does one token take at each TP size, and which part of it is the GPU, the "
     "link and the CPU?",
-    "serving": "What does one configuration of a served model give: throughput, time to first token, "
-    "time per token?",
+    "serving": "What does one configuration of a served model give: throughput, time to first "
+    "token, time per token?",
     "evaluation": "Two or more configurations in turn, link on against link off for example: what "
     "changes, and is the change shown?",
     "soak": "Does it hold for hours: errors, drift, throttling, outputs checked again and again?",
