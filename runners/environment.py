@@ -48,8 +48,8 @@ def host_facts(root: Path = _ROOT) -> dict[str, Any]:
     memory = re.search(r"^MemTotal:\s*(\d+) kB", _read(root / "proc/meminfo") or "", re.MULTILINE)
     release = _read(root / "etc/os-release") or ""
     name = re.search(r'^PRETTY_NAME="?([^"\n]+)', release, re.MULTILINE)
-    gpus = _gpus()
-    return {
+    gpus, problems = _gpus()
+    facts = {
         "hostname": hidden_name(socket.gethostname()),
         "os": name[1] if name else platform.system(),
         "kernel": platform.release(),
@@ -64,6 +64,7 @@ def host_facts(root: Path = _ROOT) -> dict[str, Any]:
         "driver": gpus[0]["driver"] if gpus else None,
         "cuda": gpus[0]["cuda"] if gpus else None,
     }
+    return {**facts, "gpu_problems": problems} if problems else facts
 
 
 def environment() -> dict[str, Any]:
@@ -143,12 +144,13 @@ def _quota_in(folder: Path) -> float | None:
     return None
 
 
-def _gpus() -> list[dict[str, Any]]:
+def _gpus() -> tuple[list[dict[str, Any]], list[str]]:
+    """GPUs that answer, and a sentence for each that does not."""
     try:
         with open_nvml() as nvml:
-            return [gpu.as_dict() for gpu in nvml.gpus()]
+            return [gpu.as_dict() for gpu in nvml.gpus()], nvml.problems()
     except RunnerUnavailable:
-        return []
+        return [], []
 
 
 def _physical_cores(cpuinfo: str) -> int | None:

@@ -86,6 +86,9 @@ class Nvml(Protocol):
     def links(self) -> dict[str, Any]:
         """Raw facts on each pair and each NVLink, see ``runners.nvml_links``."""
 
+    def problems(self) -> list[str]:
+        """GPUs that are there and cannot be read, one sentence each; they are left out above."""
+
     def close(self) -> None:
         """Let the library go."""
 
@@ -190,6 +193,10 @@ class RecordedNvml:
     def links(self) -> dict[str, Any]:
         """The recorded links."""
         return dict(self._recording.get("links", {}))
+
+    def problems(self) -> list[str]:
+        """What the recording says could not be read."""
+        return list(self._recording.get("problems", []))
 
 
 def _read_recording(path: str | Path) -> dict[str, Any]:

@@ -16,6 +16,11 @@ from runners.nvml_links import field_value, read_links
 NVLINK_ERROR_FIELDS = {"crc_flit": 38, "crc_data": 45, "replay": 52, "recovery": 59}
 
 
+_GONE_STEP = (
+    "Restart the machine; look for Xid 79 in the kernel log, and check the card's power and riser."
+)
+
+
 class LibraryNvml:
     """NVML through pynvml.
 
@@ -27,13 +32,25 @@ class LibraryNvml:
         self._lib = library
         try:
             library.nvmlInit()
+            count = library.nvmlDeviceGetCount()
         except library.NVMLError as error:
             raise _unavailable(library, error) from None
-        self._handles = [
-            library.nvmlDeviceGetHandleByIndex(index)
-            for index in range(library.nvmlDeviceGetCount())
-        ]
-        self._gpus = [self._facts(index, handle) for index, handle in enumerate(self._handles)]
+        self._handles: list[Any] = []
+        self._gpus: list[GpuFacts] = []
+        self._problems: list[str] = []
+        for index in range(count):
+            try:
+                handle = library.nvmlDeviceGetHandleByIndex(index)
+                facts = self._facts(index, handle)
+            except library.NVMLError as error:
+                # one card that is gone must not hide the others
+                self._problems.append(_gone(index, error))
+            else:
+                self._handles.append(handle)
+                self._gpus.append(facts)
+        if self._problems and not self._gpus:
+            self.ask(library.nvmlShutdown)
+            raise RunnerUnavailable(" ".join(self._problems), _GONE_STEP)
         self._xids = _XidWatch(library, self._handles)
 
     def __enter__(self) -> Self:
@@ -59,6 +76,10 @@ class LibraryNvml:
     def gpus(self) -> list[GpuFacts]:
         """All GPUs in PCI bus order."""
         return list(self._gpus)
+
+    def problems(self) -> list[str]:
+        """GPUs that the driver counts and cannot reach, one sentence each."""
+        return list(self._problems)
 
     def sample(self, uuids: Collection[str] | None = None) -> list[dict[str, Any]]:
         """The state of the named GPUs (all by default) at this moment, one dict a GPU."""
@@ -112,7 +133,8 @@ class LibraryNvml:
             return []
         slots = range(self.ask("nvmlDeviceGetMaxMigDeviceCount", handle) or 0)
         parts = [self.ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, slot) for slot in slots]
-        return [_text(self._lib.nvmlDeviceGetUUID(part)) for part in parts if part is not None]
+        uuids = [self.ask("nvmlDeviceGetUUID", part) for part in parts if part is not None]
+        return [_text(uuid) for uuid in uuids if uuid is not None]
 
     def _state(self, handle: Any) -> dict[str, Any]:
         lib, ask = self._lib, self.ask
@@ -227,6 +249,13 @@ def _numa_of(bus_id: str | None) -> int | None:
     except (OSError, ValueError):
         return None
     return node if node >= 0 else None
+
+
+def _gone(index: int, error: Exception) -> str:
+    """Why a GPU that the driver counts is left out."""
+    if "lost" in f"{type(error).__name__} {error}".lower():
+        return f"GPU {index} has fallen off the bus: the driver can no longer reach it."
+    return f"GPU {index} does not answer the driver ({error})."
 
 
 def _unavailable(library: Any, error: Exception) -> RunnerUnavailable:

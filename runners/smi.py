@@ -93,6 +93,10 @@ class SmiNvml:
         uuids = [gpu.uuid for gpu in self._gpus]
         return {"gpus": uuids, "pairs": [], "nvlinks": [], "complete": False}
 
+    def problems(self) -> list[str]:
+        """None: the program refuses to answer at all where a GPU is gone."""
+        return []
+
     def _query(
         self, fields: tuple[str, ...], called: Mapping[str, str] = _NOTHING
     ) -> list[dict[str, str | None]]:

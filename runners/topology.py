@@ -104,12 +104,16 @@ def _read_nvml(result: Result, opened: Callable[[], Nvml], events: Events) -> Se
         with opened() as nvml:
             facts = nvml.gpus()
             sample = nvml.sample()
+            lost = nvml.problems()
             events.stage("Reading links", 0.3)
             raw = nvml.links()
     except Exception as error:
         if not _is_driver_error(error):
             raise
         raise _driver_error(error) from None
+    for sentence in lost:
+        result.warnings.append(Notice(code="gpu_lost", text=sentence))
+        events.log(sentence, "error")
     result.gpus = topology_facts.gpus(facts, sample, raw)
     result.links = topology_facts.link_matrix(raw)
     result.p2p = topology_facts.peer_access(raw)

@@ -50,8 +50,21 @@ def new_card(number: int) -> dict[str, Any]:
     }
 
 
+LOST = 15
+
+
+def lost_card() -> dict[str, Any]:
+    """A card that the driver still counts, and that every question to it shows to be gone."""
+    return {"lost": True, "events": []}
+
+
 def old_card() -> dict[str, Any]:
     return {"nvmlDeviceGetUUID": "GPU-old0", "nvmlDeviceGetName": "Ancient", "events": []}
+
+
+class NVMLError_GpuIsLost(NVMLError):  # noqa: N801 - pynvml's own name
+    def __str__(self) -> str:
+        return "GPU is lost"
 
 
 class FakeLibrary:
@@ -72,6 +85,8 @@ class FakeLibrary:
         self.start_error = start_error
         self.is_open = False
         self.may_listen = True
+        # real drivers refuse the handle, or hand one out that answers nothing
+        self.lost_at_once = True
 
     def nvmlInit(self) -> None:  # noqa: N802
         if self.start_error is not None:
@@ -85,6 +100,8 @@ class FakeLibrary:
         return len(self.cards)
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> dict[str, Any]:  # noqa: N802
+        if self.lost_at_once and self.cards[index].get("lost"):
+            raise NVMLError_GpuIsLost(LOST)
         return self.cards[index]
 
     def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
@@ -124,6 +141,8 @@ class FakeLibrary:
         events.clear()
 
     def _of(self, card: dict[str, Any], name: str) -> Any:
+        if card.get("lost"):
+            raise NVMLError_GpuIsLost(LOST)
         if name not in card:
             raise NVMLError(NOT_SUPPORTED)
         return card[name]

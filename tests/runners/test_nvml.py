@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_nvml import FakeLibrary, new_card, old_card
+from fake_nvml import FakeLibrary, lost_card, new_card, old_card
 
 from models.errors import InvalidSpec, RunnerUnavailable
-from runners import smi
+from models.result import utc_now
+from runners import environment, smi
+from runners.events import Events, failed_result
 from runners.nvml import (
     RECORDING_VARIABLE,
     GpuFacts,
@@ -22,6 +24,7 @@ from runners.nvml import (
 )
 from runners.nvml_library import LibraryNvml
 from runners.smi import SmiNvml
+from runners.spec import parse_spec
 
 
 @pytest.fixture
@@ -180,6 +183,53 @@ def test_a_sentence_for_each_reason_why_there_is_no_nvml(code: int, words: str) 
     with pytest.raises(RunnerUnavailable, match=words) as caught:
         LibraryNvml(FakeLibrary(start_error=code))
     assert caught.value.next_step
+
+
+@pytest.mark.parametrize("lost_at_once", [True, False])
+def test_a_gpu_that_fell_off_the_bus_does_not_hide_the_others(lost_at_once: bool) -> None:
+    library = FakeLibrary(new_card(0), lost_card(), new_card(1))
+    library.lost_at_once = lost_at_once
+    with LibraryNvml(library) as nvml:
+        assert [(gpu.index, gpu.uuid) for gpu in nvml.gpus()] == [(0, "GPU-0000"), (2, "GPU-1111")]
+        assert [row["index"] for row in nvml.sample()] == [0, 2]
+        assert nvml.links()["gpus"] == ["GPU-0000", "GPU-1111"]
+        assert nvml.problems() == [
+            "GPU 1 has fallen off the bus: the driver can no longer reach it."
+        ]
+
+
+def test_a_gpu_that_goes_while_it_is_watched_answers_nothing(library: FakeLibrary) -> None:
+    with LibraryNvml(library) as nvml:
+        library.cards[1] |= {"lost": True}
+        row = nvml.sample(["GPU-1111"])[0]
+        assert row["power_w"] is None
+        assert row["processes"] is None
+        assert nvml.sample(["GPU-0000"])[0]["power_w"] == 123.456
+
+
+def test_where_every_gpu_is_gone_there_is_a_sentence_and_a_step() -> None:
+    library = FakeLibrary(lost_card())
+    with pytest.raises(RunnerUnavailable, match="GPU 0 has fallen off the bus") as caught:
+        LibraryNvml(library)
+    assert "Xid 79" in caught.value.next_step
+    assert not library.is_open
+
+
+def test_a_lost_gpu_breaks_neither_the_host_nor_a_failed_result(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    library = FakeLibrary(new_card(0), lost_card())
+    monkeypatch.setattr(environment, "open_nvml", lambda: LibraryNvml(library))
+    facts = environment.host_facts()
+    assert [gpu["uuid"] for gpu in facts["gpus"]] == ["GPU-0000"]
+    assert facts["gpu_problems"] == [
+        "GPU 1 has fallen off the bus: the driver can no longer reach it."
+    ]
+    spec = parse_spec({"kind": "allreduce", "device": "cuda", "gpus": [0, 1]})
+    error = RunnerUnavailable("The link went down.")
+    result = failed_result(spec, error, Events(str(tmp_path / "e")), utc_now())
+    assert result.reasons == ["The link went down."]
+    assert result.host["gpu_problems"]
 
 
 GPUS = [GpuFacts(0, "GPU-0000", "a"), GpuFacts(1, "GPU-1111", "b")]

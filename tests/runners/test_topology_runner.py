@@ -267,6 +267,13 @@ def test_gpus_that_cannot_be_read_are_a_sentence_and_the_cpu_is_still_told(
     assert result.host["cores"] == os.cpu_count()
 
 
+def test_a_gpu_that_is_gone_is_named_and_the_others_are_read(read: Callable[..., Result]) -> None:
+    gone = "GPU 2 has fallen off the bus: the driver can no longer reach it."
+    result = read({**switched(), "problems": [gone]})
+    assert len(result.gpus or []) == 2
+    assert {notice.code: notice.text for notice in result.warnings}["gpu_lost"] == gone
+
+
 def test_a_driver_without_gpus_is_a_sentence(read: Callable[..., Result]) -> None:
     result = read({"gpus": [], "samples": [[]], "links": {"gpus": [], "pairs": [], "nvlinks": []}})
     assert result.gpus == []
