@@ -48,6 +48,7 @@ def render() -> None:
     serving_sections.warnings(engine, arms, frames, rows)
     serving_sections.finding(arms, rows)
     serving_sections.comparison(arms, rows)
+    serving_sections.everything(arms, frames)
     serving_loads.loads(engine, arms, frames)
     serving_loads.batching(arms, frames, rows)
     serving_sections.distributions(engine, arms, frames)

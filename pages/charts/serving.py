@@ -21,7 +21,10 @@ def changes(frame: pd.DataFrame) -> alt.LayerChart:
     rows = frame.assign(line=frame["figure"] + " · " + frame["workload"])
     order = list(rows.sort_values("order")["line"])
     y = alt.Y("line:N", sort=order, title=None, axis=alt.Axis(labelLimit=420))
-    x = alt.X("change_pct:Q", title="change against the reference (%)")
+    # an interval of too few rounds may be endless: it must not squeeze the others
+    far = max(10.0, 2.5 * float(rows["change_pct"].abs().max()))
+    scale = alt.Scale(domain=[-min(far, 100.0), far], clamp=True)
+    x = alt.X("change_pct:Q", title="change against the reference (%)", scale=scale)
     zero = alt.Chart(pd.DataFrame({"x": [0.0]})).mark_rule(color=_ZERO).encode(x="x:Q")
     margin = (
         alt.Chart(pd.DataFrame({"a": [-2.0], "b": [2.0]}))
@@ -43,7 +46,7 @@ def changes(frame: pd.DataFrame) -> alt.LayerChart:
             shape=alt.Shape(
                 "verdict:N",
                 scale=alt.Scale(domain=_WORDS, range=_WORD_SHAPES),
-                legend=alt.Legend(title=None, orient="bottom"),
+                legend=alt.Legend(title=None, orient="bottom", columns=3),
             ),
             tooltip=[
                 "figure:N",

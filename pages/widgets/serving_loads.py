@@ -39,7 +39,7 @@ def loads(engine: Engine, arms: Arms, frames: Frames) -> None:
     """P99 against concurrency, throughput against TTFT, and the load that meets a service level."""
     names = [arm.name for arm in arms]
     speed = _curve(arms, frames, "output_throughput", "value")
-    if speed.empty or speed["concurrency"].nunique() < 2:
+    if speed.empty or speed["concurrency"].nunique() < 2 or speed["arm"].nunique() < 2:
         return
     st.subheader("Under load")
     slo = _slo()

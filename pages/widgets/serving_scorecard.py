@@ -44,17 +44,11 @@ def render(
     counted = {state: sum(card.status == state for card in cards) for state in MARKS}
     words = ", ".join(f"{count} {state}" for state, count in counted.items() if count)
     st.caption(f"Ten dimensions: {words}. A dimension has evidence, or says what is missing.")
-    for card in cards:
-        _card(card)
-    _fill(engine, arms, cards)
-    _checks(evidence)
-    _alerts(engine, arms, frames)
-    _drill(engine, arms)
     table(
         pd.DataFrame(
             {
                 "dimension": [card.title for card in cards],
-                "status": [card.status for card in cards],
+                "status": [f"{MARKS[card.status]} {card.status}" for card in cards],
                 "evidence": [" ".join(card.evidence) for card in cards],
                 "missing": [" ".join(card.missing) for card in cards],
             }
@@ -63,6 +57,12 @@ def render(
         f"Scorecard of {arms[1].name} against {arms[0].name}: {words}",
         key="ab-scorecard",
     )
+    for card in cards:
+        _card(card)
+    _fill(engine, arms, cards)
+    _checks(evidence)
+    _alerts(engine, arms, frames)
+    _drill(engine, arms)
 
 
 def _card(card: Card) -> None:

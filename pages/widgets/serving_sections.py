@@ -15,13 +15,18 @@ from pages.widgets import environment_compare
 from pages.widgets.downloads import chart, table
 from pages.widgets.serving_arms import (
     Arm,
+    cell_order,
     cell_words,
     facts_of,
+    rounds_of,
     samples_of,
     shared_cells,
 )
 from pages.widgets.serving_compare import (
+    FIGURES,
+    MAIN,
     Row,
+    figure_words,
     interval_frame,
     rounds_frame,
     speculation,
@@ -35,34 +40,57 @@ MOST_MARKS = 600
 
 
 def warnings(engine: Engine, arms: Arms, frames: Frames, rows: Sequence[Row]) -> None:
-    """What to know before believing any of it, first."""
-    texts: dict[str, None] = {}
+    """What to know before believing any of it, first; many of one kind are one line."""
+    kinds: dict[str, dict[str, None]] = {}
+
+    def add(kind: str, text: str) -> None:
+        kinds.setdefault(kind, {})[text] = None
+
     for arm, frame in zip(arms, frames, strict=True):
+        if arm.validity == "invalid" and not frame.empty:
+            add("invalid", f"{arm.name} is invalid and enters no decision.")
         for fact in facts_of(engine, arm):
-            texts |= dict.fromkeys(f"{arm.name}: {reason}" for reason in fact["reasons"])
-            texts |= {text: None for _, text in fact["warnings"]}
+            for reason in fact["reasons"]:
+                add(f"reason {reason[:12]}", f"{arm.name}: {reason}")
+            for code, text in fact["warnings"]:
+                add(f"{code} {arm.name}" if code in _PER_ROUND else text, text)
             for load in _loads(fact["spec"]):
                 note = drain_note(load.get("num_prompts"), load.get("concurrency"))
                 if note:
-                    texts[f"{arm.name}: {note}"] = None
-        if arm.validity == "invalid" and not frame.empty:
-            texts[f"{arm.name} is invalid and enters no decision."] = None
-    texts |= dict.fromkeys(speculation(rows, arms))
+                    add(f"drain {arm.name}", f"{arm.name}: {note}")
+    for text in speculation(rows, arms):
+        add("speculation", text)
     for row in rows:
-        if row.result is not None:
-            texts |= {notice.text: None for notice in row.result.warnings}
-    found = list(texts)
-    if not found:
+        if row.result is not None and (row.metric, row.statistic) in MAIN:
+            for notice in row.result.warnings:
+                where = f"{row.label}, {cell_words(row.cell)}"
+                add(f"rounds {notice.code}", f"{where}: {notice.text}")
+    if not kinds:
         st.success("Nothing recorded speaks against comparing these two arms.")
         return
     with st.container(border=True):
-        st.markdown(f"**Read first: {len(found)} warning{'s' if len(found) > 1 else ''}**")
-        for text in found[:MOST_WARNINGS]:
+        count = len(kinds)
+        st.markdown(f"**Read first: {count} warning{'s' if count > 1 else ''}**")
+        lines = [_line(list(texts)) for texts in kinds.values()]
+        for text in lines[:MOST_WARNINGS]:
             st.markdown(f"- ⚠ {text}")
-        if len(found) > MOST_WARNINGS:
-            with st.expander(f"{len(found) - MOST_WARNINGS} more"):
-                for text in found[MOST_WARNINGS:]:
+        rest = lines[MOST_WARNINGS:]
+        rest += [text for texts in kinds.values() for text in list(texts)[1:]]
+        if rest:
+            with st.expander(f"{len(rest)} more"):
+                for text in rest:
                     st.markdown(f"- {text}")
+
+
+# said of each round and workload: one line stands for all
+_PER_ROUND = frozenset(
+    {"recomputed_differs", "foreign_load", "client_slow", "replicas_apart", "abnormal_input"}
+)
+
+
+def _line(texts: Sequence[str]) -> str:
+    more = len(texts) - 1
+    return f"{texts[0]} (and {more} more like it)" if more else texts[0]
 
 
 def _loads(spec: dict[str, object]) -> list[dict[str, int | None]]:
@@ -113,15 +141,16 @@ def comparison(arms: Arms, rows: Sequence[Row]) -> None:
     frame = table_of(rows, arms)
     judged = frame["verdict"].value_counts()
     words = ", ".join(f"{count} {word}" for word, count in judged.items())
+    changed = frame["change (%)"]
+    frame["change (%)"] = ["" if pd.isna(value) else f"{value:+.1f}" for value in changed]
+    shown = [name for name in frame if name in _ALWAYS or (frame[name] != "").any()]
     table(
         frame,
         f"link-ab-{arms[0].name}-{arms[1].name}",
         f"{arms[1].name} against {arms[0].name}: {words}",
         key="ab-table",
-        column_config={
-            "change (%)": st.column_config.NumberColumn(format="%+.1f"),
-            "note": st.column_config.TextColumn(width="large"),
-        },
+        column_order=shown,
+        column_config={"note": st.column_config.TextColumn(width="large")},
     )
     changes = interval_frame(rows)
     if len(changes):
@@ -134,6 +163,44 @@ def comparison(arms: Arms, rows: Sequence[Row]) -> None:
             key="ab-changes",
         )
     _each_round(arms, rows)
+
+
+_ALWAYS = frozenset({"workload", "figure", "verdict"})
+
+
+def everything(arms: Arms, frames: Frames) -> None:
+    """All figures of each arm, also those that the other has not."""
+    lines = []
+    for arm, frame in zip(arms, frames, strict=True):
+        if frame.empty:
+            continue
+        for cell in sorted(set(frame.loc[frame["kind"] != "soak", "cell"]), key=cell_order):
+            for name, statistic in FIGURES:
+                rounds = rounds_of(frame, name, statistic, cell)
+                if not rounds:
+                    continue
+                known = metric(name)
+                words = [
+                    figure_words(r.value, known.unit, as_printed=arm.origin == "published")
+                    for r in rounds
+                ]
+                lines.append(
+                    {
+                        "arm": arm.name,
+                        "workload": cell_words(cell),
+                        "figure": f"{known.label}, {statistic}",
+                        "value of each round": " · ".join(words),
+                        "unit": known.unit,
+                    }
+                )
+    if lines:
+        with st.expander("All figures of each arm"):
+            table(
+                pd.DataFrame(lines),
+                "link-ab-figures",
+                f"{len(lines)} figures of both arms, each round",
+                key="ab-figures",
+            )
 
 
 def _each_round(arms: Arms, rows: Sequence[Row]) -> None:
