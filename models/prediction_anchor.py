@@ -216,19 +216,18 @@ def other_link(anchor: Anchor, link: Link) -> LinkChange:
     load, tp = setup.load, setup.tp
     small, large = message_bytes(load, work.batch), message_bytes(load, work.input_tokens)
     old_us, new_us = old.us(tp, small), link.us(tp, small)
-    paid = SKEW * load.calls * old_us / 1e3
+    others = (work.batch - 1) / work.output_tokens  # prefills of other requests a step
+    paid = load.calls * (SKEW * old_us + others * old.us(tp, large)) / 1e3
     if paid >= anchor.tpot_ms:
         raise NotPredicted(
             f"The old link's all-reduces alone would take {paid:.2f} ms, and the whole step was "
             f"measured at {anchor.tpot_ms:.2f} ms: the latency is not that of this run.",
             "Choose the AllReduce sweep of the same GPUs, link and kernel.",
         )
-    change = SKEW * load.calls * (new_us - old_us) / 1e3
-    others = (work.batch - 1) / work.output_tokens
-    change += others * load.calls * (link.us(tp, large) - old.us(tp, large)) / 1e3
-    least = 0.05 * anchor.tpot_ms  # a step never vanishes, however large a predicted change
+    change = load.calls * (SKEW * new_us + others * link.us(tp, large)) / 1e3 - paid
+    least = anchor.tpot_ms - paid  # without any communication
     ends = sorted(max(least, anchor.tpot_ms + factor * change) for factor in LINK_DELTA)
-    value = max(least, anchor.tpot_ms + change)
+    value = anchor.tpot_ms + change
     return LinkChange(
         tpot_ms=value,
         low_ms=ends[0],

@@ -47,6 +47,11 @@ PAGES: dict[str, Entry] = {
         "Explain",
         "What changed when the link changed, with intervals, by scenario, and the scorecard",
     ),
+    "what-if": Entry(
+        "What-if",
+        "Decide",
+        "What would TP, another link or another card do, on hardware that is not here?",
+    ),
     "method": Entry("Method", "About", "What each number means and how it is obtained."),
     "settings": Entry("Settings", "About", "Every setting and where its value came from."),
 }

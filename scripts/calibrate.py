@@ -20,11 +20,11 @@ from scipy.optimize import least_squares
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import calibration_report  # noqa: E402
-from calibration_rows import DATA, Rows, loads, read_rows  # noqa: E402
+import calibration_report
+from calibration_rows import DATA, Rows, loads, read_rows
 
-from models.prediction_calibration import DISTANCES, LEAST_MODELS, WEIGHTS  # noqa: E402
-from models.prediction_refusals import MOST_INTERFERENCE  # noqa: E402
+from models.prediction_calibration import DISTANCES, LEAST_MODELS, WEIGHTS
+from models.prediction_refusals import MOST_INTERFERENCE
 
 ENGINES = ("vllm", "trtllm", "sglang")
 KINDS = ("dense", "moe")
