@@ -42,13 +42,17 @@ def list_runs(
     validities: Collection[str] | None = None,
     study: str | None = None,
     text: str | None = None,
+    shipped: bool | None = None,
     limit: int = 500,
     offset: int = 0,
 ) -> pd.DataFrame:
-    """Runs, newest first, one row each; ``reasons`` is a list, times carry their zone."""
+    """Runs, newest first, one row each; ``reasons`` is a list, times carry their zone.
+
+    ``shipped`` asks only for those that came with the code, or only for all others.
+    """
     statement = _filtered(
         select(*_LISTED), kinds=kinds, origins=origins, validities=validities, study=study,
-        text=text,
+        text=text, shipped=shipped,
     )  # fmt: skip
     statement = statement.order_by(Run.created_at.desc(), Run.number.desc())
     with reading(engine) as connection:
@@ -64,11 +68,12 @@ def count(
     validities: Collection[str] | None = None,
     study: str | None = None,
     text: str | None = None,
+    shipped: bool | None = None,
 ) -> int:
     """How many runs ``list_runs`` would list without a limit."""
     statement = _filtered(
         select(func.count()).select_from(Run), kinds=kinds, origins=origins,
-        validities=validities, study=study, text=text,
+        validities=validities, study=study, text=text, shipped=shipped,
     )  # fmt: skip
     with reading(engine) as connection:
         return int(connection.execute(statement).scalar_one())
@@ -195,12 +200,15 @@ def _filtered(
     validities: Collection[str] | None,
     study: str | None,
     text: str | None,
+    shipped: bool | None,
 ) -> Select[Any]:
     for column, wanted in ((Run.kind, kinds), (Run.origin, origins), (Run.validity, validities)):
         if wanted is not None:
             statement = statement.where(column.in_(list(wanted)))
     if study is not None:
         statement = statement.where(Run.study == study)
+    if shipped is not None:
+        statement = statement.where(Run.seed.is_not(None) if shipped else Run.seed.is_(None))
     for word in (text or "").split():
         searched = (
             Run.title, Run.headline, Run.study, Run.arm, Run.tool, Run.host_label, Run.kind,

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, select, update
 
 from db.engine import reading, writing
-from db.schema import Host, Incident
+from db.schema import Host, Incident, Run
 from db.statements import changed, upsert
 from models.errors import NotFound
 from models.result import utc_now
@@ -65,12 +65,16 @@ def remember_in(connection: Connection, facts: Mapping[str, Any], *, fresh: bool
 
 
 def list_hosts(engine: Engine) -> list[dict[str, Any]]:
-    """Hosts, last seen first: id, label, facts, boot_id, first_seen_at, last_seen_at."""
+    """Hosts, last seen first: id, label, facts, boot_id, first_seen_at, last_seen_at.
+
+    The machines of shipped studies are left out: nobody can start anything there.
+    """
+    shipped = select(Run.host_id).where(Run.seed.is_not(None), Run.host_id.is_not(None))
     with reading(engine) as connection:
         rows = connection.execute(
-            select(
-                Host.id, Host.facts, Host.boot_id, Host.first_seen_at, Host.last_seen_at
-            ).order_by(Host.last_seen_at.desc(), Host.id)
+            select(Host.id, Host.facts, Host.boot_id, Host.first_seen_at, Host.last_seen_at)
+            .where(Host.id.not_in(shipped))
+            .order_by(Host.last_seen_at.desc(), Host.id)
         )
         return [{"label": label(row["facts"]), **row} for row in rows.mappings()]
 

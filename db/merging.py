@@ -15,6 +15,8 @@ from typing import Any
 from models.result import Artifact, Notice, Result, Validity
 
 _NOT_WORKLOAD = frozenset({"round", "seed", "order", "token"})
+# what a program noted of its own rounds, and where it wrote: no condition
+_NOTED = frozenset({"gpu_clocks", "layouts", "variables.NCCL_DEBUG_FILE"})
 _WORST_FIRST: tuple[Validity, ...] = ("invalid", "suspect", "valid")
 
 
@@ -113,11 +115,8 @@ def changed_conditions(
     before: Mapping[str, Any], after: Mapping[str, Any], rounds: Iterable[int | None]
 ) -> list[Notice]:
     """A warning where a later result of a run names another environment than the first."""
-    names = sorted(
-        name
-        for name in {*_flat(before), *_flat(after)}
-        if _flat(before).get(name) != _flat(after).get(name)
-    )
+    first, later = _flat(before), _flat(after)
+    names = sorted(name for name in {*first, *later} - _NOTED if first.get(name) != later.get(name))
     if not names:
         return []
     numbers = [number for number in rounds if number is not None]
