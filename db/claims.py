@@ -2,14 +2,16 @@
 
 - A GPU serves one job at a time, whether a spec names it by index or by UUID.
 - A job that measures on the CPU is alone among such jobs on its host.
-- An open incident on a GPU keeps jobs off it, and so does what the worker sees in use.
+- An open incident on a GPU keeps jobs off it until a person clears it.
+- A GPU that another program uses holds a job up for ``BUSY_PATIENCE_S`` at most: who waits for a
+  desktop's programs to go may wait for ever. The run that then starts is suspect.
 - Jobs of one evaluation run one after the other, in their order: arms side by side would share
   the CPU and the links, and the interleaving of the plan would be lost.
 """
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Text, func, select, type_coerce, update
@@ -21,7 +23,9 @@ from db.statements import changed, lock
 from models.result import utc_now
 
 ALL_GPUS = "*"
+BUSY_PATIENCE_S = 600.0
 _CLAIM_LOCK = 0x636C61696D  # claims pass one by one: two jobs on one GPU are different rows
+_SILENCE = timedelta(minutes=1)
 _NOT_MEASURING = frozenset({"topology"})
 _FIRST_PAGE, _PAGE = 20, 1000
 _CANDIDATE = (
@@ -29,6 +33,7 @@ _CANDIDATE = (
     Job.evaluation_id,
     Job.position,
     Job.uses_cpu,
+    Job.held_since,
     type_coerce(Job.uses_gpus, Text).label("uses_gpus"),
 )
 
@@ -48,17 +53,23 @@ def resources(spec: Mapping[str, Any]) -> tuple[list[str], bool]:
 
 
 def claim(
-    engine: Engine, worker_id: str, *, busy_gpus: Collection[str] = ()
+    engine: Engine,
+    worker_id: str,
+    *,
+    busy_gpus: Collection[str] = (),
+    busy_patience_s: float = BUSY_PATIENCE_S,
 ) -> dict[str, Any] | None:
     """Take the first queued job that may start on this worker's host.
 
     Args:
         engine: The database.
         worker_id: A worker that has sent a heartbeat: its host is known from it.
-        busy_gpus: UUIDs or indices of GPUs that others use.
+        busy_gpus: UUIDs or indices of GPUs that other programs use.
+        busy_patience_s: How long such a GPU holds a job up, seconds.
 
     Returns:
-        The job, now running and leased to the worker, or None.
+        The job, now running and leased to the worker, or None. ``shared_gpus`` in it names the
+        GPUs that other programs still use.
     """
     with writing(engine) as connection:
         lock(connection, _CLAIM_LOCK)
@@ -68,9 +79,12 @@ def claim(
         host_id, boot_id = (worker.host_id, worker.boot_id) if worker else (None, None)
         host = _Occupied(connection, host_id, busy_gpus)
         for candidate in _queued(connection):
+            now = utc_now()
             if host.obstacle(candidate) or not _still_queued(connection, candidate.number):
                 continue
-            now = utc_now()
+            shared = host.shared(candidate)
+            if shared and not _has_waited(connection, candidate, now, busy_patience_s):
+                continue
             changed(
                 connection,
                 update(Job)
@@ -87,8 +101,39 @@ def claim(
             row = connection.execute(
                 select(*job_columns()).where(Job.number == candidate.number)
             ).one()
-            return job_dict(row)
+            return {**job_dict(row), "shared_gpus": shared}
     return None
+
+
+def _has_waited(connection: Connection, job: Any, now: datetime, patience_s: float) -> bool:
+    """Whether other programs have held a job up for long enough; its wait begins here."""
+    held_since = job.held_since
+    if held_since is None:
+        held_since = now
+        changed(connection, update(Job).where(Job.number == job.number).values(held_since=now))
+    return bool(now - held_since >= timedelta(seconds=patience_s))
+
+
+def in_use(engine: Engine, host_id: str) -> dict[str, int]:
+    """GPUs of a host that other programs use, as its idle workers last saw them: UUID -> programs.
+
+    Empty where nobody looks: a worker that measures, or that may not ask the driver.
+    """
+    with reading(engine) as connection:
+        seen = _seen_busy(connection, host_id)
+        host = _Occupied(connection, host_id)
+        return {uuid: count for uuid, count in seen.items() if not host.is_taken(uuid)}
+
+
+def _seen_busy(connection: Connection, host_id: str) -> dict[str, int]:
+    rows = connection.execute(
+        select(Worker.busy_gpus).where(
+            Worker.host_id == host_id,
+            Worker.heartbeat_at >= utc_now() - _SILENCE,
+            Worker.busy_gpus.is_not(None),
+        )
+    ).scalars()
+    return {str(uuid): int(count) for busy in rows for uuid, count in (busy or {}).items()}
 
 
 def waiting_for(engine: Engine, job_id: str) -> str | None:
@@ -102,14 +147,25 @@ def waiting_for(engine: Engine, job_id: str) -> str | None:
         ).first()
         # a worker that has been silent for long is no answer to the question
         host_ids = connection.execute(
-            select(Worker.host_id)
-            .where(Worker.heartbeat_at >= utc_now() - timedelta(minutes=1))
-            .distinct()
+            select(Worker.host_id).where(Worker.heartbeat_at >= utc_now() - _SILENCE).distinct()
         ).scalars()
         if job is None:
             return None
-        obstacles = [_Occupied(connection, host_id).obstacle(job) for host_id in host_ids.all()]
+        obstacles = [_why(connection, host_id, job) for host_id in host_ids.all()]
     return None if None in obstacles else next(iter(obstacles), None)
+
+
+def _why(connection: Connection, host_id: str, job: Any) -> str | None:
+    host = _Occupied(connection, host_id, _seen_busy(connection, host_id))
+    found = host.obstacle(job)
+    shared = host.shared(job)
+    if found is not None or not shared:
+        return found
+    text = f"Waits for {host.words(shared)}, in use by another program."
+    if job.held_since is not None:
+        until = job.held_since + timedelta(seconds=BUSY_PATIENCE_S)
+        text += f" It starts at {until:%H:%M} UTC at the latest; its run is then marked suspect."
+    return text
 
 
 def _queued(connection: Connection) -> Iterator[Any]:
@@ -146,7 +202,8 @@ class _Occupied:
     ) -> None:
         self._connection = connection
         self._uuids, self._elsewhere = _known_gpus(connection, host_id)
-        self._taken = {self._same(name) for name in busy_gpus}
+        self._busy = {self._same(name) for name in busy_gpus}
+        self._taken: set[str] = set()
         self._aside: set[str] = set()
         self._cpu = False
         self._turns: dict[str, int | None] = {}
@@ -177,6 +234,23 @@ class _Occupied:
             return "Waits for its turn in the evaluation."
         return found
 
+    def shared(self, job: Any) -> list[str]:
+        """GPUs that the job wants and other programs use."""
+        if not self._busy:
+            return []
+        wanted = {self._same(name) for name in json.loads(job.uses_gpus)}
+        return sorted(gpu for gpu in self._busy if _overlap(wanted, {gpu}))
+
+    def is_taken(self, gpu: str) -> bool:
+        """Whether a job of ours uses a GPU."""
+        return _overlap({self._same(gpu)}, self._taken)
+
+    def words(self, gpus: Collection[str]) -> str:
+        """GPUs by index where the host's list has them: GPU 0 and 1."""
+        by_uuid = {uuid: index for index, uuid in self._uuids.items()}
+        names = sorted(by_uuid.get(gpu, gpu) for gpu in gpus)
+        return "GPU " + ", ".join(names[:-1]) + (" and " if names[1:] else "") + names[-1]
+
     def _gpu_obstacle(self, names: list[str]) -> str | None:
         wanted = {self._same(name) for name in names}
         if wanted & self._elsewhere:
@@ -184,7 +258,7 @@ class _Occupied:
         if _overlap(wanted, self._aside):
             return "A GPU that it needs is set aside after an incident: clear it on Hardware."
         if _overlap(wanted, self._taken):
-            return "Waits for a GPU that another job or program uses."
+            return "Waits for a GPU that another job uses."
         return None
 
     def _has_its_turn(self, job: Any) -> bool:

@@ -1,5 +1,6 @@
 """The connection to the database: pragmas, transactions, and faults told in words."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from models.errors import DatabaseUnavailable
 
 __all__ = ["Connection", "Engine", "available", "connect", "reading", "writing"]
 
+_SWITCH_PAUSE_S = 0.02
 _WRITES = "linkworth_writes"  # execution option: this transaction will write
 
 
@@ -116,7 +118,7 @@ def _sqlite(url: URL, busy_timeout_s: float) -> Engine:
         cursor.execute("PRAGMA foreign_keys=ON")
         cursor.execute("PRAGMA synchronous=NORMAL")
         if cursor.execute("PRAGMA journal_mode").fetchone()[0] not in ("wal", "memory"):
-            _switch_to_wal(cursor)
+            _switch_to_wal(cursor, busy_timeout_s)
         cursor.close()
 
     @event.listens_for(engine, "begin")
@@ -127,15 +129,23 @@ def _sqlite(url: URL, busy_timeout_s: float) -> Engine:
     return engine
 
 
-def _switch_to_wal(cursor: Any) -> None:
+def _switch_to_wal(cursor: Any, patience_s: float) -> None:
     """Readers and a writer side by side; a file that may not be written stays as it is."""
     import sqlite3
 
-    try:
-        cursor.execute("PRAGMA journal_mode=WAL")
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
-            raise
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            code = error.sqlite_errorcode & 0xFF
+            if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+                return
+            # while another program writes, SQLite refuses this one thing without waiting
+            if code != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+        time.sleep(_SWITCH_PAUSE_S)
 
 
 def _make_folder(folder: Path) -> None:

@@ -16,7 +16,7 @@ def job_columns() -> list[InstrumentedAttribute[Any] | Label[Any]]:
         Job.position.label("order"), Job.worker_id, Job.host_id.label("host"), Job.boot_id,
         Job.pid, Job.pgid, Job.created_at, Job.started_at, Job.finished_at, Job.heartbeat_at,
         Job.cancel_requested, Job.time_limit_s, Job.run_id, Job.log_tail, Job.stage,
-        Job.fraction, Job.message, Job.eta_s,
+        Job.fraction, Job.message, Job.eta_s, Job.live,
     ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, func, insert, select, update
 
-from db.claims import claim, resources, waiting_for
+from db.claims import claim, in_use, resources, waiting_for
 from db.engine import reading, writing
 from db.job_rows import job_columns, job_dict
 from db.leases import alive_workers, heartbeat, reap
@@ -27,6 +27,7 @@ __all__ = [
     "events",
     "finish",
     "heartbeat",
+    "in_use",
     "job",
     "list_jobs",
     "reap",
@@ -142,6 +143,7 @@ def finish(
                 log_tail=scrub_text(log_tail[-_LOG_TAIL_CHARACTERS:]),
                 run_id=run_id,
                 finished_at=utc_now(),
+                live=None,
             ),
         )
 

@@ -1,5 +1,6 @@
 """Signs of life: workers' heartbeats, and what happens to a job whose worker is gone."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,8 +23,20 @@ def heartbeat(
     host: str,
     boot_id: str | None = None,
     job_id: str | None = None,
+    busy_gpus: Mapping[str, int] | None = None,
+    live: Sequence[Mapping[str, Any]] | None = None,
 ) -> bool:
     """A worker is alive, and so is the job it works on.
+
+    Args:
+        engine: The database.
+        worker_id: The worker.
+        pid: Its process.
+        host: Its machine.
+        boot_id: This boot of it.
+        job_id: The job at work.
+        busy_gpus: GPUs that other programs use: UUID -> programs; None: not known.
+        live: The machine's state at this moment, a row a device; None: keep the last.
 
     Returns:
         Whether the worker must end the job: a person asked for it, or it is no longer its own.
@@ -35,6 +48,7 @@ def heartbeat(
         "boot_id": boot_id,
         "pid": pid,
         "job_id": job_id,
+        "busy_gpus": None if busy_gpus is None else dict(busy_gpus),
         "started_at": now,
         "heartbeat_at": now,
     }
@@ -45,13 +59,14 @@ def heartbeat(
                 Worker,
                 values,
                 key=["id"],
-                update=["host_id", "boot_id", "pid", "job_id", "heartbeat_at"],
+                update=["host_id", "boot_id", "pid", "job_id", "busy_gpus", "heartbeat_at"],
             )
         )
         if job_id is None:
             return False
         mine = (Job.id == job_id, Job.worker_id == worker_id, Job.state == "running")
-        changed(connection, update(Job).where(*mine).values(heartbeat_at=now))
+        state = {} if live is None else {"live": [dict(row) for row in live]}
+        changed(connection, update(Job).where(*mine).values(heartbeat_at=now, **state))
         row = connection.execute(select(Job.cancel_requested).where(*mine)).first()
         return row is None or bool(row.cancel_requested)
 
@@ -91,7 +106,7 @@ def reap(
                 connection,
                 update(Job)
                 .where(Job.id == job["id"])
-                .values(state="lost", finished_at=now, reason=job["reason"]),
+                .values(state="lost", finished_at=now, reason=job["reason"], live=None),
             )
         changed(connection, delete(Worker).where(Worker.heartbeat_at < now - _FORGET_WORKERS_AFTER))
     return gone

@@ -249,6 +249,7 @@ class Job(Base):
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
     heartbeat_at: Mapped[datetime | None]
+    held_since: Mapped[datetime | None]  # when another program's GPU first held it up
     cancel_requested: Mapped[bool]
     time_limit_s: Mapped[float | None]
     run_id: Mapped[str | None] = mapped_column(index=True)
@@ -256,6 +257,7 @@ class Job(Base):
     fraction: Mapped[float | None]
     message: Mapped[str | None]
     eta_s: Mapped[float | None]
+    live: Mapped[list[Any] | None]  # the machine's state while the job runs, a row a device
     spec: Mapped[dict[str, Any]]
     evaluation: Mapped[dict[str, Any] | None]
     log_tail: Mapped[str]
@@ -289,6 +291,7 @@ class Worker(Base):
     boot_id: Mapped[str | None]
     pid: Mapped[int]
     job_id: Mapped[str | None]
+    busy_gpus: Mapped[dict[str, Any] | None]  # UUID -> programs on it; null: not known
     started_at: Mapped[datetime]
     heartbeat_at: Mapped[datetime]
 

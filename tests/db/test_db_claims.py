@@ -1,5 +1,7 @@
 """Which job may start beside which."""
 
+import re
+
 import pytest
 
 from db import hosts, jobs
@@ -133,6 +135,59 @@ def test_what_others_use_is_busy(workers):
     assert claim(workers, "a", busy_gpus=["GPU-0000"]) == free
 
 
+def test_another_program_holds_a_job_up_for_so_long_and_no_longer(workers):
+    job = jobs.enqueue(workers, gpu_spec(0))
+    assert claim(workers, "a", busy_gpus=["GPU-0000"]) is None
+    first = jobs.job(workers, job)
+    assert first["state"] == "queued"
+    assert claim(workers, "a", busy_gpus=["GPU-0000"], busy_patience_s=3600) is None
+    found = jobs.claim(workers, "a", busy_gpus=["GPU-0000", "GPU-1111"], busy_patience_s=0)
+    assert found is not None
+    assert (found["id"], found["shared_gpus"]) == (job, ["GPU-0000"])
+
+
+def test_a_gpu_that_became_free_is_shared_with_nobody(workers):
+    job = jobs.enqueue(workers, gpu_spec(0))
+    assert claim(workers, "a", busy_gpus=["GPU-0000"]) is None
+    found = jobs.claim(workers, "a")
+    assert found is not None
+    assert (found["id"], found["shared_gpus"]) == (job, [])
+
+
+def test_a_whole_host_is_busy_where_one_gpu_is(workers):
+    jobs.enqueue(workers, serving())
+    assert claim(workers, "a", busy_gpus=["GPU-3333"]) is None
+    found = jobs.claim(workers, "a", busy_gpus=["GPU-3333"], busy_patience_s=0)
+    assert found is not None
+    assert found["shared_gpus"] == ["GPU-3333"]
+
+
+def test_a_job_held_up_by_another_program_says_so_and_until_when(workers):
+    job = jobs.enqueue(workers, gpu_spec(0, 2))
+    busy = {"GPU-0000": 1, "GPU-2222": 2}
+    for name, host in (("a", "h1"), ("b", "h1"), ("c", "h1")):
+        jobs.heartbeat(workers, name, pid=1, host=host, busy_gpus=busy)
+    hosts.remember(workers, {"hostname": "h2", "gpus": []})
+    jobs.heartbeat(workers, "z", pid=1, host="h1", busy_gpus=busy)
+    said = jobs.waiting_for(workers, job)
+    assert said == "Waits for GPU 0 and 2, in use by another program."
+    assert claim(workers, "a", busy_gpus=busy) is None
+    said = str(jobs.waiting_for(workers, job))
+    assert re.search(r"It starts at \d\d:\d\d UTC at the latest; its run is then marked sus", said)
+    assert jobs.in_use(workers, "h1") == busy
+    for name in ("a", "b", "c", "z"):
+        jobs.heartbeat(workers, name, pid=1, host="h1")  # busy now, or cannot tell
+    assert jobs.waiting_for(workers, job) is None
+    assert jobs.in_use(workers, "h1") == {}
+
+
+def test_our_own_jobs_are_no_other_program(workers):
+    jobs.enqueue(workers, gpu_spec(1))
+    assert claim(workers, "a") is not None
+    jobs.heartbeat(workers, "b", pid=1, host="h1", busy_gpus={"GPU-1111": 1, "GPU-2222": 1})
+    assert jobs.in_use(workers, "h1") == {"GPU-2222": 1}
+
+
 def test_an_incident_sets_its_gpu_aside_until_it_is_cleared(workers):
     incident = hosts.add_incident(workers, host="h1", gpu=0, kind="survivor", text="It hung.")
     job = jobs.enqueue(workers, gpu_spec("GPU-0000"))
@@ -159,7 +214,7 @@ def test_a_job_that_waits_says_why(engine):
     jobs.heartbeat(engine, "a", pid=1, host="h1")
     assert jobs.waiting_for(engine, first) is None
     cases = {
-        jobs.enqueue(engine, gpu_spec("GPU-0000")): "a GPU that another job",
+        jobs.enqueue(engine, gpu_spec("GPU-0000")): "a GPU that another job uses",
         jobs.enqueue(engine, gpu_spec(1)): "set aside after an incident",
         jobs.enqueue(engine, gpu_spec(2), evaluation={"id": "e", "arm": "x"}, order=1): "its turn",
         jobs.enqueue(engine, gpu_spec(3), evaluation={"id": "e", "arm": "x"}, order=0): None,

@@ -1,6 +1,8 @@
 """The connection, and every fault of a database as a sentence."""
 
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,33 @@ def test_pragmas_hold_on_every_connection(sqlite_engine):
                 "synchronous": 1,  # NORMAL
                 "busy_timeout": 10_000,
             }
+
+
+def test_a_new_file_is_opened_while_another_program_writes_it(tmp_path, open_engine):
+    """The switch to WAL is refused at once then, whatever the patience: app and worker meet so."""
+    path = tmp_path / "new.sqlite"
+    writer = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    writer.execute("BEGIN IMMEDIATE")
+    engine = open_engine(f"sqlite:///{path}")
+    asked = threading.Event()
+    connect_as_before = engine.dialect.connect
+
+    def connect_and_tell(*arguments, **options):
+        made = connect_as_before(*arguments, **options)
+        asked.set()
+        return made
+
+    engine.dialect.connect = connect_and_tell
+    with ThreadPoolExecutor(1) as pool:
+        opened = pool.submit(available, engine)
+        assert asked.wait(10)
+        with pytest.raises(TimeoutError):
+            opened.result(0.2)  # it waits
+        writer.execute("COMMIT")
+        opened.result(10)
+    writer.close()
+    with reading(engine) as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
 
 
 def test_a_database_that_answers_is_available(engine):

@@ -35,7 +35,7 @@ def test_a_new_job_has_every_field(engine):
         "log_tail": "",
         **dict.fromkeys(
             ("worker_id", "host", "boot_id", "pid", "pgid", "started_at", "finished_at",
-             "heartbeat_at", "run_id", "stage", "fraction", "message", "eta_s")
+             "heartbeat_at", "run_id", "stage", "fraction", "message", "eta_s", "live")
         ),
     }  # fmt: skip
 

@@ -38,6 +38,17 @@ def test_a_job_whose_worker_beats_is_not_lost(engine, running):
     assert jobs.job(engine, running)["state"] == "running"
 
 
+def test_the_machine_s_state_stands_in_the_job_while_it_runs(engine, running):
+    rows = [{"uuid": "GPU-0", "power_w": 312.5}]
+    jobs.heartbeat(engine, "w1", pid=11, host="h1", job_id=running, live=rows)
+    jobs.heartbeat(engine, "w1", pid=11, host="h1", job_id=running)
+    assert jobs.job(engine, running)["live"] == rows
+    jobs.heartbeat(engine, "w2", pid=12, host="h1", job_id=running, live=[])
+    assert jobs.job(engine, running)["live"] == rows  # another worker's job is not its own
+    jobs.finish(engine, running, "succeeded")
+    assert jobs.job(engine, running)["live"] is None
+
+
 def test_a_silent_worker_s_job_is_lost_once_and_says_what_to_end(engine, running):
     (lost,) = jobs.reap(engine, now=utc_now() + LATER)
     assert {name: lost[name] for name in ("id", "state", "pid", "pgid", "host", "boot_id")} == {
