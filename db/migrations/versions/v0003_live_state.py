@@ -1,4 +1,4 @@
-"""What is so at this moment: GPUs that other programs use, jobs held up by them, a job's machine."""
+"""What is so at this moment: GPUs that others use, jobs held up by them, a job's machine."""
 
 from collections.abc import Sequence
 
