@@ -18,7 +18,11 @@ _problem: LinkworthError | None = None
 _start_worker: Callable[[], object] | None = None
 
 
-@st.cache_resource(show_spinner=False)
+def _close(engine: "Engine") -> None:
+    engine.dispose()
+
+
+@st.cache_resource(show_spinner=False, on_release=_close)
 def _engine(url: str) -> "Engine":
     return connect(url)
 
