@@ -106,12 +106,19 @@ def claim(
 
 
 def _has_waited(connection: Connection, job: Any, now: datetime, patience_s: float) -> bool:
-    """Whether other programs have held a job up for long enough; its wait begins here."""
-    held_since = job.held_since
-    if held_since is None:
-        held_since = now
-        changed(connection, update(Job).where(Job.number == job.number).values(held_since=now))
-    return bool(now - held_since >= timedelta(seconds=patience_s))
+    """Whether other programs have held a job up for long enough; its wait begins here.
+
+    The jobs of an evaluation wait once for all of them: they meet the same programs.
+    """
+    since = job.held_since
+    if since is None and job.evaluation_id is not None:
+        since = connection.execute(
+            select(func.min(Job.held_since)).where(Job.evaluation_id == job.evaluation_id)
+        ).scalar()
+    if job.held_since is None:
+        since = since or now
+        changed(connection, update(Job).where(Job.number == job.number).values(held_since=since))
+    return bool(now - since >= timedelta(seconds=patience_s))
 
 
 def in_use(engine: Engine, host_id: str) -> dict[str, int]:

@@ -50,6 +50,7 @@ def carry_out(context: Context, job: dict[str, Any]) -> bool:
         try:
             _note_start(context, job["id"], process.pid)
             with _telemetry(context, spec) as telemetry:
+                watch.live = telemetry.latest if telemetry is not None else None
                 watch.until_ended()
         finally:
             survivors = processes.end(grace_s=_LEFTOVER_GRACE_S)

@@ -2,12 +2,13 @@
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from db import jobs
+from db.claims import BUSY_PATIENCE_S
 from db.engine import Engine
 from runners.spec import PROGRAMS
 from worker.process import JobFolder
@@ -48,6 +49,9 @@ class Timing:
     limit_grace_s: float = 30.0  # beyond the spec's limit: start-up, and the runner's own ending
     end_grace_s: float = 5.0  # between SIGTERM and SIGKILL
     store_patience_s: float = 120.0  # how long a result waits for the database
+    busy_patience_s: float = BUSY_PATIENCE_S  # how long a job waits for other programs' GPUs
+    look_s: float = 2.0  # how often these are looked for while a job waits
+    idle_look_s: float = 15.0  # and while none does, for the pages
 
 
 @dataclass(frozen=True)
@@ -93,8 +97,19 @@ class Context:
         """Process whose descendants all belong to the job at work, where that is so."""
         return os.getpid() if self.adopts_orphans else None
 
-    def heartbeat(self, job_id: str | None = None) -> bool:
+    def heartbeat(
+        self,
+        job_id: str | None = None,
+        *,
+        busy_gpus: Mapping[str, int] | None = None,
+        live: Sequence[Mapping[str, Any]] | None = None,
+    ) -> bool:
         """Say that this worker, and the job at work, are alive; whether the job must end.
+
+        Args:
+            job_id: The job at work.
+            busy_gpus: GPUs that other programs use, where that was looked for.
+            live: The machine's state just now, where there is news.
 
         Raises:
             DatabaseUnavailable: Nobody heard it.
@@ -106,6 +121,8 @@ class Context:
             host=self.host_id,
             boot_id=self.boot_id,
             job_id=job_id,
+            busy_gpus=busy_gpus,
+            live=live,
         )
 
     def folder(self, job_id: str) -> JobFolder:

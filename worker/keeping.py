@@ -81,7 +81,7 @@ def examined(
 ) -> Result:
     """The result with its place in the plan, and with what the machine's state says about it."""
     findings = telemetry_findings(telemetry, pids)
-    reasons = [*findings.reasons]
+    reasons = [*_shared(context, job), *findings.reasons]
     best = best_rates(context.engine, context.host_id)
     for device, rates in probe_rates(result.measurements).items():
         slow = suspect(rates, best.get(device, {}))
@@ -101,6 +101,15 @@ def examined(
         plan = {name: value for name, value in job["evaluation"].items() if name in known}
         changes["evaluation"] = EvaluationRef(**{"order": job["order"], **plan})
     return result.model_copy(update=changes)
+
+
+def _shared(context: Context, job: Mapping[str, Any]) -> list[str]:
+    """A sentence for each GPU that another program used when the run began."""
+    index = {gpu["uuid"]: gpu["index"] for gpu in context.host.get("gpus") or []}
+    return [
+        f"GPU {index.get(uuid, uuid)} was in use by another program when the run began."
+        for uuid in job.get("shared_gpus") or ()
+    ]
 
 
 def _store(

@@ -9,6 +9,7 @@ from db.migrations import version
 from models.errors import DatabaseTooNew, DatabaseUnavailable, LinkworthError
 from worker import descendants
 from worker.carry_out import carry_out
+from worker.company import Company
 from worker.context import Context
 from worker.recovery import end_forgotten, recover
 
@@ -30,6 +31,8 @@ class Worker:
         self._next_heartbeat = 0.0
         self._complaint = ""
         self._is_known = False
+        self._company = Company(context.host)
+        self._told: dict[str, int] | None = None
 
     def run(self) -> None:
         """Work until asked to stop, or idle for too long.
@@ -68,21 +71,31 @@ class Worker:
         context, now = self._context, time.monotonic()
         if not self._is_known:
             self._introduce()
-        if now >= self._next_heartbeat:
-            context.heartbeat()
+        # reading is cheap; claiming takes the database's write lock
+        is_wanted = bool(jobs.list_jobs(context.engine, states=["queued"], limit=1))
+        timing = context.timing
+        busy = self._company.seen(max_age_s=timing.look_s if is_wanted else timing.idle_look_s)
+        if now >= self._next_heartbeat or busy != self._told:
+            context.heartbeat(busy_gpus=busy)
+            self._told = busy
             self._next_heartbeat = now + context.timing.stale_s / 5
         if now >= self._next_recovery:
             version(context.engine)
             recover(context)
             self._next_recovery = now + context.timing.stale_s / 3
         self._complaint = ""
-        # reading is cheap; claiming takes the database's write lock
-        if not jobs.list_jobs(context.engine, states=["queued"], limit=1):
+        if not is_wanted:
             return False
-        job = jobs.claim(context.engine, context.worker_id)
+        job = jobs.claim(
+            context.engine,
+            context.worker_id,
+            busy_gpus=busy or (),
+            busy_patience_s=timing.busy_patience_s,
+        )
         if job is None:
             return False
         self._next_heartbeat = 0.0
+        self._company.forget()
         try:
             carry_out(context, job)
         except Exception as error:

@@ -21,8 +21,9 @@ _LINE_BYTES = 1 << 20
 _TAIL_BYTES = 16_000
 _TAIL_LINES = 60
 _MESSAGE_CHARACTERS = 2000
-# passed on to a runner; the others are the worker's own business (a database password, say)
-_KEPT_VARIABLES = frozenset({"LINKWORTH_NVML_RECORDING"})
+# passed on to a runner; the others are the worker's own business (a database password, say).
+# A fault on purpose leaves its warning in every result that it touched.
+_KEPT_VARIABLES = frozenset({"LINKWORTH_NVML_RECORDING", "LINKWORTH_TEST_FAULT"})
 
 
 @dataclass

@@ -55,6 +55,11 @@ class Telemetry:
         """Everything sampled so far, in order."""
         return [row for moment in list(self._moments) for row in moment]
 
+    def latest(self) -> list[Row]:
+        """The rows of the last moment; empty before the first."""
+        moments = self._moments
+        return list(moments[-1]) if moments else []
+
     def _sample(self) -> None:
         due = time.monotonic()
         while not self._over.is_set():

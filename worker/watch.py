@@ -4,6 +4,7 @@ import logging
 import selectors
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,12 @@ _ECHO_LINES = 500  # the whole log is in its file; pages show its last lines
 _ECHO_CHARACTERS = 500
 _LOOK_EVERY_S = 2.0
 _SURVIVAL_S = 5.0
+_NEWS_EVERY_S = 1.0
+_NEWS = (
+    "t", "uuid", "index", "sm_clock_mhz", "power_w", "temperature_c", "utilization_pct",
+    "memory_used_bytes", "throttle_reasons", "pcie_gen", "pcie_width", "cpu_pct", "cpu_mhz",
+    "load_1min",
+)  # fmt: skip
 
 
 class Watch:
@@ -54,6 +61,8 @@ class Watch:
         self._pending: list[dict[str, Any]] = []
         self._echo = LogEcho(log_path)
         self._next_look = 0.0
+        self._next_news = 0.0
+        self.live: Callable[[], list[dict[str, Any]]] | None = None  # telemetry of this moment
         self.pids: set[int] = set()
         self.where = ""
         self.ended: Ended | None = None
@@ -123,7 +132,7 @@ class Watch:
             self.pids |= self._processes.look()
             self._next_look = time.monotonic() + _LOOK_EVERY_S
         try:
-            must_end = context.heartbeat(self._job_id)
+            must_end = context.heartbeat(self._job_id, live=self._news())
             if must_end and self.ended is None:
                 job = jobs.job(context.engine, self._job_id)
                 is_mine = job["state"] == "running" and job["worker_id"] == context.worker_id
@@ -132,6 +141,15 @@ class Watch:
             self.ended = self.ended or "given_up"
         except DatabaseUnavailable as error:
             log.warning("no heartbeat: %s %s", error, error.detail)
+
+    def _news(self) -> list[dict[str, Any]] | None:
+        """The machine's state, once a second: what a page shows beside the progress."""
+        now = time.monotonic()
+        if self.live is None or now < self._next_news:
+            return None
+        self._next_news = now + _NEWS_EVERY_S
+        rows = self.live()
+        return [{name: row[name] for name in _NEWS if row.get(name) is not None} for row in rows]
 
     def _flush(self) -> None:
         if not self._pending:

@@ -1,11 +1,16 @@
 """Which job may start beside which."""
 
 import re
+from datetime import timedelta
 
 import pytest
+from sqlalchemy import update
 
 from db import hosts, jobs
 from db.claims import resources
+from db.engine import writing
+from db.schema import Job
+from models.result import utc_now
 
 GPUS = [{"index": n, "uuid": f"GPU-{n}{n}{n}{n}", "name": "A GPU"} for n in range(4)]
 CPU = {"kind": "allreduce", "device": "cpu", "ranks": 2}
@@ -144,6 +149,21 @@ def test_another_program_holds_a_job_up_for_so_long_and_no_longer(workers):
     found = jobs.claim(workers, "a", busy_gpus=["GPU-0000", "GPU-1111"], busy_patience_s=0)
     assert found is not None
     assert (found["id"], found["shared_gpus"]) == (job, ["GPU-0000"])
+
+
+def test_the_jobs_of_an_evaluation_wait_once_for_all_of_them(workers):
+    def put(order):
+        return jobs.enqueue(workers, gpu_spec(0), evaluation={"id": "e1", "arm": "x"}, order=order)
+
+    first, second = put(0), put(1)
+    busy = {"busy_gpus": ["GPU-0000"]}
+    assert claim(workers, "a", **busy) is None
+    with writing(workers) as connection:  # an hour later
+        since = utc_now() - timedelta(hours=1)
+        connection.execute(update(Job).where(Job.id == first).values(held_since=since))
+    assert claim(workers, "a", **busy) == first
+    jobs.finish(workers, first, "succeeded")
+    assert claim(workers, "a", **busy) == second
 
 
 def test_a_gpu_that_became_free_is_shared_with_nobody(workers):
