@@ -113,6 +113,7 @@ def _links(shown: Result) -> None:
                 said,
                 topology_chart.matrix_frame(shown.links, names),
             )
+            st.caption("Thicker lines: more NVLinks.")
             if made.n_hidden:
                 st.caption(f"{made.n_hidden} more direct links are left out; see the matrix.")
         with cells:

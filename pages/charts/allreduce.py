@@ -58,16 +58,7 @@ def latency(
         scale=alt.Scale(type="log", nice=False, padding=24),
         axis=alt.Axis(tickCount=6),
     )
-    # the legend shows the curve's full colour, not the band's faint one
-    colour = theme.colour("curve", curves)
-    colour = colour.legend(
-        title=None,
-        orient="bottom",
-        columns=2,
-        labelLimit=400,
-        symbolOpacity=1,
-        symbolStrokeWidth=0,
-    )
+    colour = theme.colour("curve", curves, is_filled=True)
     layers: list[alt.Chart] = []
     if crossover_bytes is not None and crossover_bytes > low:
         region = pd.DataFrame({"bytes": [low], "end": [min(crossover_bytes, high)]})
@@ -141,7 +132,7 @@ def step_cost(frame: pd.DataFrame, curves: Sequence[str]) -> alt.LayerChart:
         frame: Columns curve, cost a step (ms), as printed (ms); valid runs only.
         curves: Labels in the order of their colours.
     """
-    y = alt.Y("curve:N", title=None, sort=None, axis=alt.Axis(labelLimit=320))
+    y = theme.names_above("curve")
     bars = (
         alt.Chart(frame)
         .mark_bar()
@@ -159,4 +150,4 @@ def step_cost(frame: pd.DataFrame, curves: Sequence[str]) -> alt.LayerChart:
             .mark_tick(color=GREY, thickness=3)
             .encode(y=y, x="as printed (ms):Q", tooltip=["curve", "as printed (ms)"])
         )
-    return alt.layer(*layers).properties(height=34 * len(frame) + 60)
+    return alt.layer(*layers).properties(height=theme.ROW)

@@ -29,9 +29,7 @@ def step_time(frame: pd.DataFrame, cases: Sequence[str], title: str) -> alt.Laye
         "rounds",
         "validity",
     ]
-    # two of these stand side by side: one case a line, or the legend is cut
-    legend = alt.Legend(title=None, orient="bottom", columns=1, labelLimit=420)
-    colour = theme.colour("case", cases).legend(legend)
+    colour = theme.colour("case", cases, is_filled=True)
     base = alt.Chart(frame).encode(x=x, xOffset=offset, y=y, color=colour, tooltip=tips)
     layers: list[alt.Chart] = [
         base.transform_filter("datum.validity != 'invalid'").mark_bar(),
@@ -58,7 +56,7 @@ def step_time(frame: pd.DataFrame, cases: Sequence[str], title: str) -> alt.Laye
                 tooltip=["case", alt.Tooltip("roofline floor (ms)", format=".3f")],
             )
         )
-    return alt.layer(*layers).properties(height=300)
+    return alt.layer(*layers).properties(height=_height(cases))
 
 
 def speedup(frame: pd.DataFrame, cases: Sequence[str]) -> alt.LayerChart:
@@ -86,7 +84,7 @@ def speedup(frame: pd.DataFrame, cases: Sequence[str]) -> alt.LayerChart:
         .encode(x=x, y=alt.Y("ideal:Q"), detail="reference TP:N"),
         alt.Chart(pd.DataFrame({"one": [1.0]})).mark_rule(color=GREY).encode(y="one:Q"),
     ]
-    colour = theme.colour("case", cases)
+    colour = theme.colour("case", cases, is_filled=True)
     known = frame.dropna(subset=["low", "high"])
     if not known.empty:
         layers.append(
@@ -101,7 +99,12 @@ def speedup(frame: pd.DataFrame, cases: Sequence[str]) -> alt.LayerChart:
     layers.append(
         base.mark_point(filled=True, size=70, opacity=1).encode(shape=theme.shape("case", cases))
     )
-    return alt.layer(*layers).properties(height=300)
+    return alt.layer(*layers).properties(height=_height(cases))
+
+
+def _height(cases: Sequence[str]) -> int:
+    """Axes and legend take their part of a picture's height: a line a case."""
+    return 340 + 20 * len(cases)
 
 
 def step_parts(frame: pd.DataFrame, parts: Sequence[str]) -> alt.LayerChart:
@@ -111,7 +114,7 @@ def step_parts(frame: pd.DataFrame, parts: Sequence[str]) -> alt.LayerChart:
         frame: As `pages.widgets.speedup_frames.parts`.
         parts: Words of the parts, in the order of the stack and the colours.
     """
-    y = alt.Y("step:N", title=None, sort=None, axis=alt.Axis(labelLimit=420))
+    y = theme.names_above("step")
     order = {part: place for place, part in enumerate(parts)}
     shown = frame.assign(order=frame["part"].map(order))
     bars = (
@@ -122,7 +125,8 @@ def step_parts(frame: pd.DataFrame, parts: Sequence[str]) -> alt.LayerChart:
             x=alt.X("ms:Q", title="Time of a step (ms)", stack="zero"),
             color=alt.Color(
                 "part:N",
-                scale=alt.Scale(domain=list(parts), range=list(theme.PALETTE[: len(parts)])),
+                # from the palette's end: the first colours mean cases on this page
+                scale=alt.Scale(domain=list(parts), range=list(theme.PALETTE[::-1][: len(parts)])),
                 legend=alt.Legend(title=None, orient="bottom", columns=2),
             ),
             order=alt.Order("order:Q"),
@@ -133,7 +137,7 @@ def step_parts(frame: pd.DataFrame, parts: Sequence[str]) -> alt.LayerChart:
     layers: list[alt.Chart] = [
         bars,
         alt.Chart(whole)
-        .mark_tick(color=GREY, thickness=3, size=26)
+        .mark_tick(color=GREY, thickness=3, size=30)
         .encode(y=y, x="whole step (ms):Q", tooltip=["step", "whole step (ms)"]),
     ]
     floors = whole.dropna(subset=["roofline floor (ms)"])
@@ -147,7 +151,7 @@ def step_parts(frame: pd.DataFrame, parts: Sequence[str]) -> alt.LayerChart:
                 tooltip=["step", alt.Tooltip("roofline floor (ms)", format=".3f")],
             )
         )
-    return alt.layer(*layers).properties(height=alt.Step(36))
+    return alt.layer(*layers).properties(height=theme.ROW)
 
 
 def break_even(frame: pd.DataFrame, title: str) -> alt.LayerChart:
@@ -178,7 +182,7 @@ def promised(frame: pd.DataFrame) -> alt.LayerChart:
     Args:
         frame: Columns change, gain, promised low, promised high.
     """
-    y = alt.Y("change:N", title=None, sort=None, axis=alt.Axis(labelLimit=420))
+    y = theme.names_above("change")
     band = (
         alt.Chart(frame)
         .mark_bar(color=GREY, opacity=0.3)
@@ -190,4 +194,4 @@ def promised(frame: pd.DataFrame) -> alt.LayerChart:
         .encode(y=y, x="gain:Q", tooltip=["change", alt.Tooltip("gain", format=".2f")])
     )
     one = alt.Chart(pd.DataFrame({"one": [1.0]})).mark_rule(color=GREY).encode(x="one:Q")
-    return alt.layer(band, one, marks).properties(height=alt.Step(36))
+    return alt.layer(band, one, marks).properties(height=theme.ROW)

@@ -10,6 +10,9 @@ PALETTE = ("#3A8EE6", "#B8620E", "#1F9268", "#D9589F", "#8C7A14", "#8A5FD0")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [1, 3])
 
+# height of a picture of rows whose names stand above their marks
+ROW = alt.Step(48)
+
 # Arms that exist in many evaluations keep their slot everywhere.
 _FIXED_SLOTS = {"link on": 0, "link-on": 0, "link off": 1, "link-off": 1}
 
@@ -22,14 +25,31 @@ def slots(arms: Sequence[str]) -> dict[str, int]:
     return taken | {arm: free[i % len(free)] for i, arm in enumerate(others)}
 
 
-def colour(field: str, arms: Sequence[str], title: str | None = None) -> alt.Color:
-    """Colour of an arm by its slot, so that filtering never recolours."""
+def colour(
+    field: str, arms: Sequence[str], title: str | None = None, *, is_filled: bool = False
+) -> alt.Color:
+    """Colour of an arm by its slot, so that filtering never recolours.
+
+    Args:
+        field: The column of arms.
+        arms: All arms in order.
+        title: Of the legend.
+        is_filled: The legend shows filled marks, not the dashes and faint bands of other layers.
+    """
     slot = slots(arms)
     return alt.Color(
         field,
         type="nominal",
         scale=alt.Scale(domain=list(slot), range=[PALETTE[i] for i in slot.values()]),
-        legend=alt.Legend(title=title, orient="bottom", columns=2, labelLimit=400),
+        # one name a line: names are long, and a phone's screen is 360 pixels wide
+        legend=alt.Legend(
+            title=title,
+            orient="bottom",
+            columns=1,
+            labelLimit=285,
+            labelFontSize=11,
+            **({"symbolStrokeWidth": 0, "symbolOpacity": 1} if is_filled else {}),
+        ),
     )
 
 
@@ -52,4 +72,31 @@ def dash(field: str, arms: Sequence[str]) -> alt.StrokeDash:
         type="nominal",
         scale=alt.Scale(domain=list(slot), range=[DASHES[i] for i in slot.values()]),
         legend=None,
+    )
+
+
+def names_above(field: str, sort: Sequence[str] | str | None = None) -> alt.Y:
+    """A row a name, with the name above its mark: a long name then costs the marks no width.
+
+    Args:
+        field: The column of names.
+        sort: Order of the rows, as in `alt.Y`; None keeps the order of the data.
+
+    The height of the picture is `ROW`.
+    """
+    return alt.Y(
+        field,
+        type="nominal",
+        title=None,
+        sort=sort,  # type: ignore[arg-type]
+        scale=alt.Scale(paddingInner=0.5, paddingOuter=0.45),
+        axis=alt.Axis(
+            labelAlign="left",
+            labelBaseline="bottom",
+            labelOffset=-13,
+            labelPadding=0,
+            labelLimit=345,
+            ticks=False,
+            domain=False,
+        ),
     )

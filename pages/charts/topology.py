@@ -70,9 +70,7 @@ def graph(made: Drawing) -> alt.LayerChart:
             strokeWidth=alt.StrokeWidth(
                 "links:Q",
                 scale=alt.Scale(domain=[1, 18], range=[1.5, 9], clamp=True),
-                legend=alt.Legend(title="NVLinks", orient="bottom", values=[1, 4, 12, 18])
-                if "direct link" in kinds
-                else None,
+                legend=None,  # the sentence above the picture has the numbers
             ),
             tooltip=[alt.Tooltip("what:N", title="link")],
         )
@@ -86,18 +84,21 @@ def graph(made: Drawing) -> alt.LayerChart:
             shape=alt.Shape(
                 "kind:N",
                 scale=alt.Scale(domain=sorts, range=[shapes[kind] for kind in sorts]),
-                legend=alt.Legend(title=None, orient="bottom"),
+                legend=None,  # each node has its name beside it
             ),
             color=alt.value(PALETTE[0]),
             tooltip=[alt.Tooltip("label:N", title="node")],
         )
     )
+    # a name stands on the outer side of its node, where no line leaves towards the middle
+    left = nodes["x"] < nodes["x"].mean()
     words = [
         alt.Chart(part)
-        .mark_text(dx=12, dy=dy, align="left", fontSize=12, color=QUIET)
+        .mark_text(dx=dx, dy=dy, align=align, fontSize=12, color=QUIET)
         .encode(x=x, y=y, text="label:N")
-        for part, dy in ((nodes[nodes["y"] >= 0], -9), (nodes[nodes["y"] < 0], 14))
-        if not part.empty
+        for side, dx, align in ((left, -12, "right"), (~left, 12, "left"))
+        for below, dy in ((False, -9), (True, 14))
+        if not (part := nodes[side & ((nodes["y"] < 0) == below)]).empty
     ]
     rows = high - low + 1
     layers = [points, *words] if edges.empty else [lines, points, *words]
@@ -136,7 +137,7 @@ def matrix(frame: pd.DataFrame, names: Sequence[str]) -> alt.LayerChart:
             color=alt.Color(
                 "kind:N",
                 scale=alt.Scale(domain=list(GROUPS), range=list(GROUPS.values())),
-                legend=alt.Legend(title=None, orient="bottom", columns=3),
+                legend=alt.Legend(title=None, orient="bottom", columns=2),
             ),
             tooltip=["GPU:N", "to:N", "link:N", "meaning:N"],
         )

@@ -10,6 +10,8 @@ import vl_convert
 
 from pages.charts.theme import PALETTE
 
+UNKNOWN = "–"  # a cell without a value: never 0, and no programmer's word
+
 
 def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "data"
@@ -28,6 +30,7 @@ def table(
     column_config: dict[str, Any] | None = None,
     column_order: list[str] | None = None,
     height: int | str = "auto",
+    is_wrapped: bool = False,
 ) -> None:
     """A table with its takeaway for those who cannot see it, and a CSV download.
 
@@ -39,16 +42,22 @@ def table(
         column_config: As in st.dataframe.
         column_order: As in st.dataframe.
         height: As in st.dataframe.
+        is_wrapped: Sentences in the cells: all of them are shown, on several lines.
     """
     stem = key or _slug(name)
-    st.dataframe(
-        frame,
-        hide_index=True,
-        column_config=column_config,
-        column_order=column_order,
-        height=height,
-        alt=alt,
-    )
+    if is_wrapped:
+        shown = frame[column_order] if column_order else frame
+        st.table(shown.astype(object).where(shown.notna(), UNKNOWN), hide_index=True, alt=alt)
+    else:
+        st.dataframe(
+            frame,
+            hide_index=True,
+            column_config=column_config,
+            column_order=column_order,
+            height=height,
+            placeholder=UNKNOWN,
+            alt=alt,
+        )
     st.download_button(
         "CSV",
         data=lambda: _csv(frame),
@@ -92,7 +101,7 @@ def chart(
     stem = key or _slug(name)
     st.altair_chart(drawing, alt=alt)
     with st.popover("Numbers and files", icon=":material/table:", key=f"{stem}-popover"):
-        st.dataframe(data, hide_index=True, alt=alt)
+        st.dataframe(data, hide_index=True, placeholder=UNKNOWN, alt=alt)
         for form, label, mime in (
             ("csv", "CSV", "text/csv"),
             ("png", "PNG", "image/png"),

@@ -46,7 +46,7 @@ def render(engine: Engine, left_id: str, right_id: str, *, key: str = "condition
         f"conditions-{left_id[:8]}-{right_id[:8]}",
         f"{len(rows)} conditions differ, {high} known to matter",
         key=key,
-        column_config={"why it matters": st.column_config.TextColumn(width="large")},
+        is_wrapped=True,
     )
 
 

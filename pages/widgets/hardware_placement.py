@@ -189,6 +189,7 @@ def _others(ranking: Ranking) -> None:
         "placements",
         f"Best groups {rows[0]['groups']} over {rows[0]['slowest link']}; worst "
         f"{rows[-1]['groups']} over {rows[-1]['slowest link']}",
+        is_wrapped=True,
     )
 
 
@@ -200,4 +201,5 @@ def _compare(offered: list[Placement]) -> None:
         "two-pairs-or-four",
         f"{rows[0]['which']} over {rows[0]['slowest link']}; "
         f"{rows[1]['which']} over {rows[1]['slowest link']}",
+        is_wrapped=True,
     )

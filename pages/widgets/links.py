@@ -17,16 +17,23 @@ EXPLORERS = {
 }
 
 
+_ICONS = {
+    "method": ":material/menu_book:",
+    "new-run": ":material/play_arrow:",
+    "runs": ":material/list_alt:",
+}
+_EXPLAINS = ":material/insights:"
+
+
 def explorer_link(kind: str, run_id: str, label: str = "Explain this run") -> None:
     """A link to the explorer of a run's kind, where that page exists."""
     slug = EXPLORERS.get(kind)
     if slug in PAGES:
-        st.page_link(
-            make_page(slug), label=label, query_params={"runs": run_id}, icon=":material/insights:"
-        )
+        st.page_link(make_page(slug), label=label, query_params={"runs": run_id}, icon=_EXPLAINS)
 
 
 def page_link(slug: str, label: str, **query: str) -> None:
     """A link to a page of the table, where it exists."""
     if slug in PAGES:
-        st.page_link(make_page(slug), label=label, query_params=query or None)
+        icon = _ICONS.get(slug, _EXPLAINS)
+        st.page_link(make_page(slug), label=label, query_params=query or None, icon=icon)

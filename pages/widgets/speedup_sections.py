@@ -120,6 +120,7 @@ def speedup(cases: Cases, clock: str) -> None:
         f"{len(frame)} speedups",
         key="speedups",
         column_order=["case", "TP", "speedup", "low", "high", "efficiency (%)", "origin"],
+        column_config={"efficiency (%)": st.column_config.NumberColumn(format="%.0f")},
     )
 
 
@@ -231,7 +232,8 @@ def hosts(engine: Engine, cases: Cases) -> None:
         st.info("These two have no TP size in common in one and the same clock definition.")
         return
     words = f"{len(frame)} steps side by side"
-    table(frame.round(3), "side-by-side", words, key="side-by-side")
+    one_digit = {"apart (%)": st.column_config.NumberColumn(format="%.1f")}
+    table(frame.round(3), "side-by-side", words, key="side-by-side", column_config=one_digit)
     for tp, part in frame.groupby("TP"):
         apart = dict(zip(part["clock"], part["apart (%)"], strict=True))
         said = ", ".join(f"{value:.1f} % in {clock}" for clock, value in apart.items())

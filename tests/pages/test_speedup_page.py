@@ -324,7 +324,7 @@ def test_conditions_of_any_two_runs_stand_side_by_side(database):
     right = runs.store(database, pair(environment=threads))
     at = AppTest.from_string(COMPARE.format(left=left, right=right), default_timeout=20).run()
     assert not at.exception
-    frame = at.dataframe[0].value
+    frame = at.table[0].value
     assert frame["condition"].tolist()[:2] == ["OMP_NUM_THREADS", "python"]
     assert frame["why it matters"][0]
     assert len(environment_compare.offer(database, left, right)) == 2
