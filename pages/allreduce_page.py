@@ -63,14 +63,21 @@ def render() -> None:
 
 
 def _default(listed: pd.DataFrame) -> list[str]:
-    """The newest sound measurement with the other arms of its evaluation; else the studies."""
+    """The newest sound run from here with the other arms of its evaluation; else the studies.
+
+    Among the studies that came with the code, arms that were measured to be compared come first.
+    """
     sound = listed[listed["validity"] != "invalid"]
-    own = sound[sound["origin"].isin(["measured", "imported"])]
-    if own.empty:
+    came = set(runs.list_runs(store.engine(), kinds=KINDS, shipped=True)["id"])
+    is_shipped = sound["id"].isin(came)
+    own = sound[sound["origin"].isin(["measured", "imported"]) & ~is_shipped]
+    arms = sound[(sound["origin"] == "measured") & is_shipped & sound["evaluation"].notna()]
+    first = arms if own.empty else own
+    if first.empty:
         return list(sound["id"].head(MANY))
-    newest = own.iloc[0]
-    same = own["evaluation"].notna() & (own["evaluation"] == newest["evaluation"])
-    return list(own.loc[same, "id"].head(MANY)) if same.any() else [newest["id"]]
+    newest = first.iloc[0]
+    same = first["evaluation"].notna() & (first["evaluation"] == newest["evaluation"])
+    return list(first.loc[same, "id"].head(MANY)) if same.any() else [newest["id"]]
 
 
 def _samples(points: pd.DataFrame, code: str) -> list[dict[str, object]]:

@@ -67,7 +67,8 @@ def _last_results() -> None:
     active = jobs.list_jobs(database, states=live_job.ACTIVE, limit=3)
     if active:
         live_job.watch([job["id"] for job in active], key="overview-live")
-    frame = runs.list_runs(database, origins=["measured", "imported"], limit=RECENT)
+    here = {"origins": ["measured", "imported"], "shipped": False}
+    frame = runs.list_runs(database, **here, limit=RECENT)
     if frame.empty:
         st.info(
             "Nothing was measured here yet. Below are published results; "

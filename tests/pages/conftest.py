@@ -1,5 +1,6 @@
-"""A migrated database with the shipped studies, and pages opened inside the frame."""
+"""Migrated databases with and without the shipped studies, and pages opened inside the frame."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -44,10 +45,37 @@ def empty_database(data_dir: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def database(empty_database: Engine) -> Engine:
-    """A database as after the first start: the shipped studies are there."""
-    seed(empty_database, SHIPPED_DATA, published.read)
+def database(empty_database: Engine, tmp_path: Path) -> Engine:
+    """The published studies are there; what else is measured a test stores itself."""
+    folder = tmp_path / "published-only"
+    shutil.copytree(SHIPPED_DATA / "published", folder / "published")
+    seed(empty_database, folder, published.read)
     return empty_database
+
+
+@pytest.fixture(scope="session")
+def _seeded_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All shipped studies in one file, to be copied: quicker than reading them for each test."""
+    path = tmp_path_factory.mktemp("shipped") / "shipped.sqlite"
+    engine = connect(f"sqlite:///{path}")
+    upgrade(engine)
+    seed(engine, SHIPPED_DATA, published.read)
+    with engine.connect() as connection:
+        connection.exec_driver_sql("COMMIT")
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.exec_driver_sql("BEGIN")
+    engine.dispose()
+    return path
+
+
+@pytest.fixture
+def first_start(data_dir: Path, _seeded_file: Path) -> Iterator[Engine]:
+    """A database as after the first start: published and measured studies are there."""
+    url = settings().url
+    shutil.copy(_seeded_file, url.removeprefix("sqlite:///"))
+    engine = connect(url)
+    yield engine
+    engine.dispose()
 
 
 @pytest.fixture

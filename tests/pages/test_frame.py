@@ -15,7 +15,9 @@ OpenPage = Callable[..., AppTest]
 
 
 @pytest.mark.parametrize("slug", PAGES)
-def test_page_opens_after_the_first_start(slug: str, database: Engine, open_page: OpenPage) -> None:
+def test_page_opens_after_the_first_start(
+    slug: str, first_start: Engine, open_page: OpenPage
+) -> None:
     at = open_page(slug)
     assert not at.exception
     assert at.title[0].value == PAGES[slug].title
@@ -56,6 +58,9 @@ def test_prepare_migrates_and_seeds_once(empty_database: Engine) -> None:
         "tp-on-5090-and-b200",
         "nvlink-on-4x3090",
         "two-gpu-interconnect-evaluation",
+        "allreduce-on-2-h200",
+        "decode-on-h200",
+        "hardware-2-h200",
     }
 
 
