@@ -20,7 +20,7 @@ SAME_WITHIN = 0.05
 
 def step_sentence(found: Prediction) -> str:
     """TPOT with its interval, and how far the nearest measurement is."""
-    sure = "" if found.width.is_calibrated else ", not calibrated"
+    sure = "" if found.width.is_calibrated else " (the method study's width: not calibrated)"
     return (
         f"TP={found.setup.tp}: {found.tpot_ms:.2f} ms a token "
         f"(80 % interval {found.low_ms:.2f} to {found.high_ms:.2f}), "

@@ -3,7 +3,14 @@
 import streamlit as st
 
 from models.errors import LinkworthError
-from pages.widgets import store, what_if_form, what_if_frames, what_if_sections, what_if_sources
+from pages.widgets import (
+    store,
+    what_if_form,
+    what_if_frames,
+    what_if_second,
+    what_if_sections,
+    what_if_sources,
+)
 
 
 def render() -> None:
@@ -28,5 +35,6 @@ def render() -> None:
     what_if_sections.loads(asked, calibration)
     what_if_sections.other_links(asked)
     what_if_sections.sizes(asked, calibration)
+    what_if_second.render(asked, found)
     what_if_sections.to_roi(asked, found, calibration)
     what_if_sections.calibration_chart()

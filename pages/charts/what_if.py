@@ -72,7 +72,7 @@ def terms(frame: pd.DataFrame, order: Sequence[str]) -> alt.Chart:
                 alt.Tooltip("share (%)", format=".0f"),
             ],
         )
-        .properties(height=alt.Step(42))
+        .properties(height=alt.Step(46))
     )
 
 
@@ -99,31 +99,29 @@ def speedups(frame: pd.DataFrame) -> alt.LayerChart:
     ).properties(height=260)
 
 
-def loads(frame: pd.DataFrame, order: Sequence[str]) -> alt.Chart:
+def loads(frame: pd.DataFrame, order: Sequence[str]) -> alt.LayerChart:
     """Throughput over concurrency, a line a TP size.
 
     Args:
         frame: As `pages.widgets.what_if_frames.loads`.
         order: TP sizes in the order of their colours.
     """
-    return (
-        alt.Chart(frame)
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("requests:Q", title="Requests at a time", scale=alt.Scale(type="log", base=2)),
-            y=alt.Y("tok/s:Q", title="Output throughput (tok/s)", scale=alt.Scale(zero=True)),
-            color=theme.colour("TP", order),
-            shape=theme.shape("TP", order),
-            strokeDash=theme.dash("TP", order),
-            tooltip=[
-                "TP",
-                "requests",
-                alt.Tooltip("tok/s", format=".0f"),
-                alt.Tooltip("TPOT (ms)", format=".2f"),
-            ],
-        )
-        .properties(height=280)
+    x = alt.X("requests:Q", title="Requests at a time", scale=alt.Scale(type="log", base=2))
+    y = alt.Y("tok/s:Q", title="Output throughput (tok/s)", scale=alt.Scale(zero=True))
+    colour = theme.colour("TP", order).legend(
+        alt.Legend(title=None, orient="bottom", columns=4, symbolType="circle")
     )
+    tips = [
+        "TP",
+        "requests",
+        alt.Tooltip("tok/s", format=".0f"),
+        alt.Tooltip("TPOT (ms)", format=".2f"),
+    ]
+    base = alt.Chart(frame).encode(x=x, y=y, color=colour, tooltip=tips)
+    return alt.layer(
+        base.mark_line().encode(strokeDash=theme.dash("TP", order)),
+        base.mark_point(filled=True, size=60, opacity=1).encode(shape=theme.shape("TP", order)),
+    ).properties(height=340)
 
 
 def sizes(frame: pd.DataFrame) -> alt.LayerChart:
@@ -190,4 +188,4 @@ def calibration(frame: pd.DataFrame, models: Sequence[str]) -> alt.LayerChart:
     )
     return alt.layer(
         alt.Chart(line).mark_line(color=GREY, strokeDash=[4, 4]).encode(x=x, y=y), dots
-    ).properties(height=420)
+    ).properties(height=520)

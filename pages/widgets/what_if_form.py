@@ -32,6 +32,7 @@ class Question:
 
     Attributes:
         name: Of the model.
+        config: Its config.json.
         setup: Model, precision, engine and card, for one GPU.
         work: Load.
         sizes: TP sizes to look at.
@@ -43,6 +44,7 @@ class Question:
     """
 
     name: str
+    config: Mapping[str, Any]
     setup: Setup
     work: Workload
     sizes: tuple[int, ...]
@@ -76,17 +78,17 @@ def ask() -> Question | None:
             sizes = _sizes(machine.gpus)
         if found is None:
             return None
-        name, load = found
-        precision, is_by_expert, modes = _details(load)
-        setup = Setup(load, precision, _cache_bytes(), kind, machine.card, 1, is_by_expert)
+        name, config, load = found
+        precision, cache, is_by_expert, modes = _details(load)
+        setup = Setup(load, precision, cache, kind, machine.card, 1, is_by_expert)
         with link_place:
             link = pick_link("link", "Link", machine.card, kind, links)
         work = Workload(batch, tokens_in, tokens_out)
         anchor = _anchor(setup, work, points, link, links)
-    return Question(name, setup, work, sizes, link, modes, anchor, tuple(points), links)
+    return Question(name, config, setup, work, sizes, link, modes, anchor, tuple(points), links)
 
 
-def _model() -> tuple[str, Load] | None:
+def _model() -> tuple[str, Mapping[str, Any], Load] | None:
     shapes = what_if_sources.shapes()
     name = choice(
         "model",
@@ -109,14 +111,15 @@ def _model() -> tuple[str, Load] | None:
             store.show_error(error)
             return None
     try:
-        return name, load_of(config)
+        return name, config, load_of(config)
     except LinkworthError as error:
         store.show_error(error)
         return None
 
 
-def _details(load: Load) -> tuple[str, bool, tuple[str, ...]]:
-    columns = st.columns(3)
+def _details(load: Load) -> tuple[str, float, bool, tuple[str, ...]]:
+    """Format of weights and cache, whether experts are divided by expert, other ways of running."""
+    columns = st.columns(4)
     packed = {"mxfp4": "fp4"}.get(load.packed, load.packed)
     with columns[0]:
         precision = choice(
@@ -127,9 +130,13 @@ def _details(load: Load) -> tuple[str, bool, tuple[str, ...]]:
             PRECISION_WORDS,
             help="Of the model's weights; embeddings stay in 16 bits.",
         )
+    with columns[1]:
+        bits = choice(
+            "kv", "Cache", ("16", "8"), "16", {"16": "16 bits an element", "8": "8 bits (fp8)"}
+        )
     is_by_expert = False
     if load.kind == "moe":
-        with columns[1]:
+        with columns[2]:
             split = choice(
                 "experts",
                 "Experts divided by",
@@ -138,21 +145,14 @@ def _details(load: Load) -> tuple[str, bool, tuple[str, ...]]:
                 {"width": "width (TP)", "expert": "expert (EP)"},
             )
         is_by_expert = split == "expert"
-    with columns[2]:
+    with columns[3]:
         modes = flags(
             "also",
             "The engine would also use",
             MODES,
             help="None of these is predicted; choose what applies and the page says so.",
         )
-    return precision, is_by_expert, modes
-
-
-def _cache_bytes() -> float:
-    bits = choice(
-        "kv", "Cache", ("16", "8"), "16", {"16": "16 bits an element", "8": "8 bits (fp8)"}
-    )
-    return float(bits) / 8
+    return precision, float(bits) / 8, is_by_expert, modes
 
 
 def _sizes(gpus: int | None) -> tuple[int, ...]:

@@ -29,8 +29,6 @@ def verdicts(asked: Question, found: Answers, calibration: Calibration) -> None:
     """The answer in sentences, and every reason against it."""
     st.markdown(f"**{asked.name} on {asked.setup.card.label}**  {badge('predicted')}")
     predictions = found.predictions
-    for one in predictions.values():
-        st.markdown(f"- {step_sentence(one)}")
     if 1 in predictions:
         frame = what_if_frames.speedups(asked, found, calibration)
         for row in frame.to_dict("records"):
@@ -42,6 +40,8 @@ def verdicts(asked: Question, found: Answers, calibration: Calibration) -> None:
                 words += f" {replicas_sentence(row['TP'], row['throughput against replicas'])}"
             doubt = expert_doubt(asked.setup.load.kind, gain.low)
             st.markdown(f"- **{words}**" + (f" {doubt.sentence}" if doubt else ""))
+    for one in predictions.values():
+        st.markdown(f"- {step_sentence(one)}")
     refusals(found)
 
 
@@ -85,7 +85,7 @@ def steps(asked: Question, found: Answers) -> None:
         frame,
     )
     st.caption("Hollow: predicted, with its 80 % interval. Filled squares: measured.")
-    table(frame.round(3), "what-if-steps", f"{len(frame)} predicted steps", key="what-if-steps")
+    table(frame.round(2), "what-if-steps", f"{len(frame)} predicted steps", key="what-if-steps")
     for row in frame.dropna(subset=["measured (ms)"]).to_dict("records"):
         st.markdown(
             f"- TP={row['TP']}: measured {row['measured (ms)']:.2f} ms, the prediction is "
