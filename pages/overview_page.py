@@ -1,136 +1,149 @@
 """Overview: what is here, what was last measured, what comes next."""
 
-from typing import Any
-
 import altair as alt
 import pandas as pd
 import streamlit as st
 
 from db import hosts, jobs, runs, studies
+from db.engine import Engine
 from pages import PAGES
-from pages.widgets import live_job, store
+from pages.charts import theme
+from pages.widgets import live_job, overview_picture, store
 from pages.widgets.badges import badge, plain
 from pages.widgets.downloads import chart, table
-from pages.widgets.links import explorer_link, page_link
+from pages.widgets.links import EXPLORERS, page_link
+from pages.widgets.overview_picture import Picture
 
-RECENT = 8
+RECENT = 30
+SHOWN = 4
+MOST_RUNS = 6  # of a study, in one link
+OWN = ["measured", "imported"]
 
 
 def render() -> None:
-    """One screen: purpose, this machine, last results with a picture, three next steps."""
+    """One screen: purpose, last results with a picture, this machine, three next steps."""
     st.markdown(
         "**Is a faster link between these GPUs worth its price, for this work?** "
         "Linkworth measures it, explains it, and puts a price on it."
     )
+    engine = store.engine()
+    own = runs.list_runs(engine, origins=OWN, shipped=False, limit=RECENT)
+    shipped = runs.list_runs(engine, shipped=True)
     left, right = st.columns([3, 2], gap="large")
     with left:
-        _last_results()
+        _results(engine, own, shipped)
     with right:
-        _machine()
-        _next_steps()
-    _studies()
+        _machine(engine)
+        _next_steps(own, shipped)
+    _studies(engine, shipped)
 
 
-def _machine() -> None:
+def _results(engine: Engine, own: pd.DataFrame, shipped: pd.DataFrame) -> None:
+    active = jobs.list_jobs(engine, states=live_job.ACTIVE, limit=3)
+    if active:
+        live_job.watch([job["id"] for job in active], key="overview-live")
+    if own.empty:
+        st.subheader("A measured example")
+        found = overview_picture.newest(engine, shipped, compares=True)
+        found = found or overview_picture.newest(engine, shipped)
+        if found is None:
+            st.info("Nothing was measured here yet: start a benchmark, or import results.")
+            page_link("new-run", "Start a benchmark")
+            return
+        st.caption("Nothing was measured on this machine yet: this one came with Linkworth.")
+        _picture(found)
+        _explain(found, "What it costs a token, and why")
+        return
+    st.subheader("Last results")
+    found = overview_picture.newest(engine, own)
+    if found is not None:
+        _picture(found)
+    shown = pd.DataFrame(
+        {
+            "what": own["title"].fillna(own["kind"]),
+            "headline": own["headline"],
+            "origin": own["origin"].map(plain),
+            "finished (UTC)": own["finished_at"],
+        }
+    ).head(SHOWN)
+    table(shown, "last-results", f"The last {len(shown)} results")
+    if found is not None:
+        _explain(found, "Explain these runs")
+
+
+def _picture(found: Picture) -> None:
+    st.markdown(f"{badge(found.origin)} {found.sentence}")
+    arms = list(found.frame["arm"])
+    drawing = (
+        alt.Chart(found.frame)
+        .mark_bar()
+        .encode(
+            x=alt.X("value:Q", title=found.axis, scale=alt.Scale(zero=True)),
+            y=theme.names_above("arm"),
+            color=theme.colour("arm", arms).legend(None),
+        )
+        .properties(height=theme.ROW)
+    )
+    chart(drawing, f"overview-{found.kind}", found.sentence, found.frame, key="overview-picture")
+
+
+def _explain(found: Picture, label: str) -> None:
+    page_link(EXPLORERS[found.kind], label, runs=",".join(found.run_ids))
+
+
+def _machine(engine: Engine) -> None:
     st.subheader("This machine")
-    known = hosts.list_hosts(store.engine())
+    known = hosts.list_hosts(engine)
     gpus = (known[0]["facts"].get("gpus") or []) if known else []
     if gpus:
         for name, count in pd.Series([gpu["name"] for gpu in gpus]).value_counts().items():
             st.markdown(f"{count} × {name}")
     elif known:
-        st.markdown("No GPU was found here. CPU ranks show how everything works.")
+        st.markdown("No GPU was found. Two CPU ranks show how everything works.")
     else:
         st.markdown("Not read yet: the worker reads it when it starts.")
-    counts = jobs.counts(store.engine())
+    counts = jobs.counts(engine)
     busy = counts.get("running", 0) + counts.get("queued", 0)
     if busy:
-        page_link("runs", f"{busy} jobs running or queued")
+        page_link("runs", "1 job runs or waits" if busy == 1 else f"{busy} jobs run or wait")
 
 
-def _next_steps() -> None:
+def _next_steps(own: pd.DataFrame, shipped: pd.DataFrame) -> None:
+    """The three things to do now, on what was done before."""
     st.subheader("Next steps")
-    steps = (
-        ("new-run", "Measure AllReduce on this machine", {"kind": "allreduce"}),
-        ("allreduce", "See what a link costs a token: RTX 5090 against B200", {}),
-        ("roi", "Weigh a purchase", {}),
-        ("runs", "Look at every run and its conditions", {}),
-    )
-    offered = [step for step in steps if step[0] in PAGES][:3]
-    for slug, label, query in offered:
-        page_link(slug, label, **query)
+    page_link("new-run", "Measure this machine", kind="allreduce")
+    decode = own[own["kind"] == "decode"]
+    studied = shipped[(shipped["kind"] == "decode") & (shipped["origin"] == "measured")]
+    chosen = decode if not decode.empty else studied
+    if not chosen.empty:
+        label = "Does a second GPU help?" if decode.empty else "Where your steps' time goes"
+        page_link("speedup", label, runs=_ids(chosen))
+    else:
+        page_link("speedup", "Does a second GPU help?")
+    if "roi" in PAGES:
+        page_link("roi", "Weigh a purchase")
+    else:
+        page_link("what-if", "Ask about hardware that is not here")
 
 
-def _last_results() -> None:
-    st.subheader("Last results")
-    database = store.engine()
-    active = jobs.list_jobs(database, states=live_job.ACTIVE, limit=3)
-    if active:
-        live_job.watch([job["id"] for job in active], key="overview-live")
-    here = {"origins": ["measured", "imported"], "shipped": False}
-    frame = runs.list_runs(database, **here, limit=RECENT)
-    if frame.empty:
-        st.info(
-            "Nothing was measured here yet. Below are published results; "
-            "your own appear here once you start a benchmark."
-        )
-        page_link("new-run", "Start a benchmark", kind="allreduce")
-        frame = runs.list_runs(database, kinds=["allreduce"], origins=["published"], limit=RECENT)
-    _picture(database, frame)
-    if not frame.empty:
-        shown = pd.DataFrame(
-            {
-                "what": frame["title"].fillna(frame["kind"]),
-                "headline": frame["headline"],
-                "origin": frame["origin"].map(plain),
-                "finished (UTC)": frame["finished_at"],
-            }
-        )
-        table(shown, "last-results", f"The last {len(shown)} results")
-        newest = frame.iloc[0]
-        explorer_link(str(newest["kind"]), str(newest["id"]), "Explain the newest")
+def _ids(frame: pd.DataFrame) -> str:
+    """Runs for a link: of each arm the newest, as many as an explorer draws."""
+    newest = frame.drop_duplicates(["evaluation", "arm"]) if frame["arm"].notna().all() else frame
+    return ",".join(newest["id"].head(MOST_RUNS))
 
 
-def _picture(database: Any, frame: pd.DataFrame) -> None:
-    """Latency at the smallest messages of the newest AllReduce runs, one bar a run."""
-    ids = frame.loc[frame["kind"] == "allreduce", "id"].tolist() if not frame.empty else []
-    if not ids:
-        return
-    rows = runs.measurements(
-        database, run_ids=ids, metrics=["allreduce_latency"], include_invalid=False
-    )
-    if rows.empty:
-        return
-    rows = rows[rows["statistic"].isin(["median", "value"])]
-    small = rows[(rows["bytes"] - 3072).abs() == (rows["bytes"] - 3072).abs().min()]
-    if small.empty:
-        return
-    titles = small["title"].fillna(small["run_id"].str[:8])
-    data = pd.DataFrame({"run": titles, "latency (us)": small["value"]})
-    data = data.groupby("run", as_index=False).median()
-    size = int(small["bytes"].iloc[0])
-    drawing = (
-        alt.Chart(data)
-        .mark_bar()
-        .encode(
-            x=alt.X("latency (us):Q", title=f"AllReduce latency at {size:,} B (us)"),
-            y=alt.Y("run:N", title=None, sort="x", axis=alt.Axis(labelLimit=260)),
-        )
-    )
-    low, high = data["latency (us)"].min(), data["latency (us)"].max()
-    chart(
-        drawing,
-        "overview-allreduce",
-        f"One all-reduce of {size:,} bytes takes {low:.1f} to {high:.1f} microseconds",
-        data,
-    )
-
-
-def _studies() -> None:
-    st.subheader("Studies")
-    for study in studies.list_studies(store.engine()):
+def _studies(engine: Engine, shipped: pd.DataFrame) -> None:
+    """Every study with its finding and the pages that explain it."""
+    st.subheader("Studies to learn from")
+    for study in studies.list_studies(engine):
+        own = shipped[shipped["study"] == study["id"]]
         with st.container(border=True):
             st.markdown(f"**{study['title']}**  {badge(study['origin'])}")
             if study.get("summary"):
                 st.caption(study["summary"])
-            page_link("runs", "Its runs", text=study["id"])
+            with st.container(horizontal=True):
+                explorer = own["kind"].map(EXPLORERS)
+                for slug in PAGES:
+                    if slug in set(explorer):
+                        page_link(slug, PAGES[slug].title, runs=_ids(own[explorer == slug]))
+                page_link("runs", "All its runs", text=study["id"])

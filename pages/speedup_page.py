@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from pages.widgets import speedup_promise, speedup_sections, store
+from db import runs
+from pages.widgets import speedup_promise, speedup_sections, store, study_panel
 from pages.widgets.links import page_link
 from pages.widgets.speedup_cases import Case, build, with_runs
 from pages.widgets.speedup_frames import CLOCKS
@@ -24,7 +25,7 @@ def render() -> None:
         page_link("new-run", "Start a decode-step test", kind="decode")
         speedup_promise.render(engine)
         return
-    chosen = _pick(cases, with_runs(cases, asked_runs))
+    chosen = _pick(cases, with_runs(cases, asked_runs)[:MANY])
     if not chosen:
         st.info("Choose at least one case.")
         return
@@ -50,7 +51,17 @@ def render() -> None:
     speedup_sections.pays(cases, chosen, clock)
     speedup_promise.render(engine)
     speedup_sections.conditions(engine, chosen)
+    study_panel.render(engine, [case.study for case in chosen])
     page_link("method", "How these numbers come about", topic="decode")
+
+
+def _default(cases: list[Case]) -> list[str]:
+    """What was measured or imported here; else what came with the code, measured ones first."""
+    came = set(runs.list_runs(store.engine(), kinds=["decode"], shipped=True)["id"])
+    own = [case.code for case in cases if not came & set(case.run_ids)]
+    compared = [case for case in cases if len(case.points) > 1]
+    measured = [case.code for case in compared if case.origin == "measured"]
+    return (own or measured or [case.code for case in cases])[:AT_FIRST]
 
 
 def _usual_clock(cases: list[Case]) -> str:
@@ -61,8 +72,7 @@ def _usual_clock(cases: list[Case]) -> str:
 def _pick(cases: list[Case], of_runs: list[str]) -> list[Case]:
     """The cases to show; ``?cases=code,code`` chooses them, ``?runs=id`` names them by a run."""
     by_code = {case.code: case for case in cases}
-    own = [case.code for case in cases if case.origin != "published"]
-    default = (own or list(by_code))[:AT_FIRST]
+    default = _default(cases)
     asked = [code for code in st.query_params.get("cases", "").split(",") if code in by_code]
     picked: list[str] = st.multiselect(
         "Cases",
