@@ -7,7 +7,15 @@ from typing import Any
 import streamlit as st
 
 from db import jobs
-from pages.widgets import allreduce_form, decode_form, live_job, serving_form, store
+from pages.widgets import (
+    allreduce_form,
+    before_start,
+    decode_form,
+    live_job,
+    serving_form,
+    store,
+    url_state,
+)
 from pages.widgets.links import page_link
 from settings import settings
 
@@ -46,6 +54,7 @@ def render() -> None:
     if planned is None:
         return
     _plan(planned)
+    before_start.show(planned)
     if settings().read_only:
         st.info("This is a demo: it starts nothing. Run your own Linkworth to measure.")
         return
@@ -60,20 +69,18 @@ def _words(kind: str) -> str:
 
 
 def _kind() -> str:
+    """The benchmark, by its code in the URL."""
     names = list(FORMS)
-    if len(names) == 1:
-        return names[0]
-    return str(
-        st.segmented_control(
-            "Benchmark",
-            names,
-            default=names[0],
-            format_func=_words,
-            required=True,
-            key="kind",
-            bind="query-params",
-        )
+    kind = st.segmented_control(
+        "Benchmark",
+        names,
+        default=url_state.asked_one("kind", names, names[0]),
+        format_func=_words,
+        required=True,
+        key="kind",
     )
+    url_state.keep("kind", kind, names[0])
+    return str(kind)
 
 
 def _plan(planned: list[dict[str, Any]]) -> None:

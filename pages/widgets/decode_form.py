@@ -7,12 +7,18 @@ import streamlit as st
 from importers.model_configs import read_upload
 from models.decode import memory_words
 from models.errors import LinkworthError
-from pages.widgets import model_picker, store
-from pages.widgets.allreduce_form import LINKS, gpu_label, host_gpus
+from pages.widgets import model_picker, store, url_state
+from pages.widgets.allreduce_form import (
+    CPU,
+    DEVICES,
+    LINKS,
+    choose_gpus,
+    device_code,
+    host_gpus,
+)
 from runners.decode_plan import largest_need
 from runners.evaluation import decode_jobs
 
-GPUS, CPU = "GPUs", "CPU ranks over gloo"
 CPU_MODEL = "tiny-test-shape"  # random weights of this size need no patience
 BATCHES = [1, 2, 4, 8, 16, 32, 64]
 KV_LENS = [128, 512, 1024, 2048, 4096, 8192, 16_384, 32_768]
@@ -57,9 +63,7 @@ def _devices() -> dict[str, Any] | None:
     gpus = host_gpus()
     choice = CPU
     if gpus:
-        choice = st.segmented_control(
-            "Devices", [GPUS, CPU], default=GPUS, required=True, key="decode-devices"
-        )
+        choice = DEVICES[device_code("decode-devices")]
     else:
         st.caption(
             "No GPU was found on this machine. CPU ranks run the same decoder over gloo, in wall "
@@ -68,17 +72,11 @@ def _devices() -> dict[str, Any] | None:
     if choice == CPU:
         return {"device": "cpu", "gpus": [], "memory_bytes": None}
     by_uuid = {gpu["uuid"]: gpu for gpu in gpus}
-    chosen = st.multiselect(
-        "GPUs, in rank order",
-        list(by_uuid),
-        default=list(by_uuid),
-        format_func={uuid: gpu_label(gpu) for uuid, gpu in by_uuid.items()}.__getitem__,
-        key="decode-gpus",
-        help="A TP size takes the first so many of them.",
-    )
+    chosen = choose_gpus(gpus, "decode-gpus", one_group=True)
     if not chosen:
         st.info("Choose the GPUs that take part.")
         return None
+    st.caption("A TP size takes the first so many of them.")
     sizes = [by_uuid[uuid].get("memory_bytes") for uuid in chosen]
     smallest = min((size for size in sizes if size), default=None)
     return {"device": "cuda", "gpus": chosen, "memory_bytes": smallest}
@@ -91,10 +89,11 @@ def _model(on_gpus: bool) -> tuple[str, dict[str, Any]] | None:
     name = st.selectbox(
         "Model",
         names,
-        index=names.index(start) if start in names else 0,
+        index=names.index(url_state.asked_one("model", names, start)),
         key="decode-model",
         help="Weights are random: the shape alone decides the speed.",
     )
+    url_state.keep("model", name, start)
     if name != model_picker.UPLOAD:
         return name, shapes[name]
     file = st.file_uploader("config.json", type=["json"], key="decode-model-file")
@@ -110,11 +109,17 @@ def _model(on_gpus: bool) -> tuple[str, dict[str, Any]] | None:
 
 def _loads(on_gpus: bool) -> dict[str, Any] | None:
     left, middle, right = st.columns(3)
-    batches = left.multiselect("Batch (sequences)", BATCHES, default=[1], key="decode-batches")
+    batches = left.multiselect(
+        "Batch (sequences)",
+        BATCHES,
+        default=url_state.asked_some("batch", BATCHES, [1]),
+        key="decode-batches",
+    )
+    usual_kv = [1024] if on_gpus else [128]
     kv_lens = middle.multiselect(
         "KV length (tokens)",
         KV_LENS,
-        default=[1024] if on_gpus else [128],
+        default=url_state.asked_some("kv", KV_LENS, usual_kv),
         key="decode-kv",
         help="Positions that the new token attends to.",
     )
@@ -122,13 +127,16 @@ def _loads(on_gpus: bool) -> dict[str, Any] | None:
         "Rounds",
         1,
         20,
-        3,
+        url_state.asked_number("rounds", 1, 20, 3),
         key="decode-rounds",
         help="The round is the unit of statistics: below three there is no interval.",
     )
     steps = right.number_input(
         "Steps a round", 5, 10_000, 100 if on_gpus else 20, key="decode-steps"
     )
+    url_state.keep("batch", batches, [1])
+    url_state.keep("kv", kv_lens, usual_kv)
+    url_state.keep("rounds", rounds, 3)
     clocks = ["wall_eager"]
     if on_gpus:
         clocks = st.multiselect(
@@ -156,25 +164,32 @@ def _loads(on_gpus: bool) -> dict[str, Any] | None:
 def _arms(on_gpus: bool, n_gpus: int) -> dict[str, Any] | None:
     sizes = list(range(1, n_gpus + 1)) if on_gpus else [1, 2, 4, 8]
     powers = [size for size in sizes if size & (size - 1) == 0]
+    usual = powers if on_gpus else [1, 2]
+    asked = url_state.asked_some("tp", sizes, [])
+    # a link names the group that it is about: one GPU is what it is compared with
+    wanted = sorted({1, *asked}) if len(asked) == 1 else asked or usual
     left, right = st.columns(2)
     tps = left.multiselect(
         "TP sizes" if on_gpus else "Ranks",
         sizes,
-        default=powers if on_gpus else [1, 2],
+        default=wanted,
         key="decode-tp",
         help="The model's heads must divide by it; the form says so where they do not.",
     )
+    if tps != wanted:
+        url_state.keep("tp", tps, usual)
     links: list[str] = []
     if on_gpus and any(tp > 1 for tp in tps):
         links = right.pills(
             "Link",
             list(LINKS),
             selection_mode="multi",
-            default=list(LINKS),
+            default=url_state.asked_some("link", list(LINKS), list(LINKS)),
             format_func=LINKS.__getitem__,
             key="decode-links",
             help="Off: NCCL_P2P_DISABLE=1, the data goes through the host's memory.",
         )
+        url_state.keep("link", links, list(LINKS))
     if not tps:
         st.info("Choose at least one TP size.")
         return None
