@@ -30,7 +30,7 @@ _CLOCK_HZ = (1.0e9, 2.7e9)
 _NVLINK = {2: 25e9, 3: 25e9, 4: 25e9, 5: 50e9}
 _NVLINK_BRIDGE = 14.0625e9
 _PCIE_X16 = {3: 16e9, 4: 32e9, 5: 64e9, 6: 128e9}
-# Slower than any small all-reduce in a graph over a direct link; launching one by one costs more.
+# Slower than any small all-reduce in a graph over NVLink; launching one by one costs more.
 SLOWEST_GRAPH_US = 20.0
 
 
@@ -213,7 +213,7 @@ def latency_problems(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
     Args:
         rows: Each with ``name``, ``mode`` and ``alpha_us``; ``through_host`` where the message
-            goes through host memory, which is slower even in a graph.
+            may go through host memory (PCIe), which is slower even in a graph.
     """
     found = []
     for row in rows:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from models.prediction import Link, Setup, Workload
-from models.prediction_anchor import Anchor, Prediction
+from models.prediction_anchor import Anchor
 from models.prediction_calibration import Calibration
 from models.prediction_refusals import Answer, answer, needed_bytes, usable_bytes
 from models.prediction_shape import Load
@@ -148,8 +148,3 @@ def grid(
         for tp in sizes
         for work in works
     ]
-
-
-def best(found: Iterable[Prediction]) -> Prediction | None:
-    """The prediction with the shortest TPOT, None among none."""
-    return min(found, key=lambda one: one.tpot_ms, default=None)

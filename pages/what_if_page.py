@@ -37,4 +37,4 @@ def render() -> None:
     what_if_sections.sizes(asked, calibration)
     what_if_second.render(asked, found)
     what_if_sections.to_roi(asked, found, calibration)
-    what_if_sections.calibration_chart()
+    what_if_sections.calibration_chart(asked, calibration)

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from importers.model_configs import read_upload
-from models.catalogue import Card, Wire
+from models.catalogue import Card, Wire, latency_problems
 from models.errors import LinkworthError
 from models.prediction import ENGINES, PRECISIONS, Setup, Workload
 from models.prediction_anchor import Anchor
@@ -215,6 +215,14 @@ def _described(key: str, card: Card) -> CurveLink | None:
         st.caption("Without a latency in graph mode no TP size above 1 is predicted.")
         return None
     wire = next(wire for wire in offers if wire.kind == ("pcie" if place == "host" else place))
+    row = {
+        "name": "The link",
+        "mode": "graph",
+        "alpha_us": alpha,
+        "through_host": place != "nvlink",
+    }
+    for words in latency_problems([row]):
+        st.warning(words)
     # through host memory every byte crosses the bus twice
     share = 0.5 if place == "host" else 1.0
     return described_link(alpha, share * wire.per_direction / 1e9)

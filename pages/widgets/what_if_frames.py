@@ -12,6 +12,7 @@ from models.prediction_refusals import Answer, answer, needed_bytes
 from models.prediction_shape import load_of
 from pages.widgets import what_if_sources
 from pages.widgets.what_if_form import Question
+from pages.widgets.what_if_sources import Point
 
 TERMS = {
     "weights": "Weights (reading or computing)",
@@ -169,6 +170,60 @@ def sizes(asked: Question, tp: int, calibration: Calibration) -> pd.DataFrame:
             for row in found
         ]
     )
+
+
+def own(points: Sequence[Point], calibration: Calibration) -> pd.DataFrame:
+    """Every measured point predicted without it: from nothing, and from one GPU's point.
+
+    Several GPUs are predicted with the reference of the card's own kernel, so points with the link
+    off are left out.
+    """
+    rows = []
+    for point in points:
+        if point.link == "off":
+            continue
+        setup = point.anchor(None).setup
+        link = what_if_sources.reference_of(point.card, setup.engine)
+        alone = answer(setup, point.work, link, calibration).prediction
+        single = next(
+            (
+                other
+                for other in points
+                if point.tp > 1
+                and other.tp == 1
+                and (other.load, other.card.key, other.precision, other.work)
+                == (point.load, point.card.key, point.precision, point.work)
+            ),
+            None,
+        )
+        near = (
+            answer(setup, point.work, link, calibration, single.anchor(None)).prediction
+            if single
+            else None
+        )
+        rows.append(
+            {
+                "measured": point.label,
+                "TP": point.tp,
+                "measured (ms)": point.tpot_ms,
+                "from nothing (ms)": alone.tpot_ms if alone else None,
+                "error (%)": _error(alone, point.tpot_ms),
+                "inside its interval": _inside(alone, point.tpot_ms),
+                "from TP=1 (ms)": near.tpot_ms if near else None,
+                "error from TP=1 (%)": _error(near, point.tpot_ms),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _error(found: Prediction | None, measured_ms: float) -> float | None:
+    return None if found is None else 100 * (found.tpot_ms / measured_ms - 1)
+
+
+def _inside(found: Prediction | None, measured_ms: float) -> str:
+    if found is None:
+        return ""
+    return "yes" if found.low_ms <= measured_ms <= found.high_ms else "no"
 
 
 def labels(sizes_asked: Sequence[int]) -> list[str]:

@@ -227,7 +227,7 @@ def roi_query(gain: Ratio, words: str) -> dict[str, str]:
     }
 
 
-def calibration_chart() -> None:
+def calibration_chart(asked: Question, calibration: Calibration) -> None:
     """How good predictions were on models that the fit never saw."""
     st.subheader("How good is this?")
     content = what_if_sources.calibration_content()
@@ -263,4 +263,17 @@ def calibration_chart() -> None:
     st.caption(
         f"Engine versions: {versions}. A newer engine reads about 10 % faster than these rows."
     )
+    own_points(asked, calibration)
     page_link("method", "How a prediction comes about", topic="prediction")
+
+
+def own_points(asked: Question, calibration: Calibration) -> None:
+    """What was measured and imported here, predicted without it."""
+    frame = what_if_frames.own(asked.points, calibration)
+    if frame.empty:
+        return
+    st.markdown("**Against what was measured and imported here** (vLLM, at TP=1 and above)")
+    known = frame["error (%)"].dropna()
+    worst = f"; errors from {known.min():+.0f} to {known.max():+.0f} %" if len(known) else ""
+    words = f"{len(frame)} measured points beside their predictions{worst}"
+    table(frame.round(2), "what-if-own", words, key="what-if-own")

@@ -104,7 +104,7 @@ def swept(engine: Engine) -> dict[str, CurveLink]:
     found = {}
     for code, rows in points[points["mode"].isin(MODES)].groupby("code", sort=False):
         ranks = str(rows["ranks"].iloc[0])
-        if len(rows) < LEAST_SIZES or not ranks.isdigit():
+        if len(rows) < LEAST_SIZES or not ranks.isdigit() or int(ranks) < 2:
             continue
         first = rows.iloc[0]
         curve = make_curve(rows["bytes"].tolist(), rows["latency_us"].tolist())

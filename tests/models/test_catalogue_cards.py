@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 
+import pandas as pd
 import pytest
+from prediction_cases import DATA
 
 from importers.catalogue import catalogue
 from models.catalogue import card_of, cards_of, latency_problems, named, problems
 from models.errors import InvalidSpec
-from models.prediction_link import TP_SIZES
+from models.prediction import ENGINES
+from models.prediction_link import TP_SIZES, reference_link
 
 ROWS = catalogue().cards
 CARDS = cards_of(ROWS.values())
@@ -81,6 +84,35 @@ def test_graph_latencies_pass_and_the_host_is_slower():
         {"name": "host", "mode": "graph", "alpha_us": 28.0, "through_host": True},
     ]
     assert latency_problems(rows) == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_references_of_every_card_are_graph_latencies(engine):
+    table = pd.read_csv(DATA / "reference" / "allreduce_reference.csv", keep_default_na=False)
+    rows = []
+    for key, card in CARDS.items():
+        link = reference_link(table, card.names[0], engine)
+        is_pcie = all(wire.kind == "pcie" for wire in card.wires)
+        rows += [
+            {
+                "name": f"{key} x {tp}",
+                "mode": "graph",
+                "alpha_us": link.us(tp, 3072),
+                "through_host": is_pcie,
+            }
+            for tp in link.curves
+        ]
+    assert len(rows) >= 15
+    assert latency_problems(rows) == []
+
+
+def test_an_eager_row_among_the_references_would_be_found():
+    table = pd.read_csv(DATA / "reference" / "allreduce_reference.csv", keep_default_na=False)
+    # the same rows, with the eager ones under the graph's name
+    eager = table[table["mode"] == "vllm_eager"].assign(mode="vllm_graph")
+    link = reference_link(eager, "NVIDIA H200", "vllm")
+    row = {"name": "H200", "mode": "graph", "alpha_us": link.us(2, 3072)}
+    assert "launched one by one" in latency_problems([row])[0]
 
 
 def test_no_card_carries_a_latency():
