@@ -127,11 +127,13 @@ def cloud(case: Purchase, seed: int) -> Alternative | None:
     """Everything in the cloud: rent for all demand, no electricity; the own machine stands still.
 
     Returns:
-        The row; None where no cloud machine is known.
+        The row; None where no cloud machine or no rent is known.
     """
     if case.cloud is None or case.cloud.tok_s <= 0:
         return None
     drawn = draw(case, DRAWS, seed)
+    if not drawn["cloud_rent"].any():
+        return None
     table, _ = annuities(case)
     yearly = []
     for year in range(table.shape[1]):

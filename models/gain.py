@@ -61,8 +61,8 @@ class Gain:
 
     @property
     def value(self) -> float:
-        """The gain at the centre, a share."""
-        return math.expm1(self.centre)
+        """The median gain, a share."""
+        return float(self.quantile(0.5))
 
     @property
     def is_fixed(self) -> bool:

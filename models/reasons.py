@@ -6,6 +6,7 @@ import numpy as np
 
 from models.decision import payback_quantile
 from models.economics import is_above_ceiling
+from models.gain import Gain
 from models.gates import Thresholds
 from models.purchase import INPUTS, Purchase
 from models.risk import bound_words
@@ -84,8 +85,7 @@ def reasons_for(facts: Facts, context: Context) -> list[str]:
             )
         )
     elif gain.value > 0:
-        words = f" in {plural(gain.rounds, 'round')} an arm" if gain.rounds else ""
-        found.append((0.4, f"A gain of {100 * gain.value:+.1f} % was seen{words} ({gain.origin})."))
+        found.append((0.4, f"A gain of {100 * gain.value:+.1f} % {_told(gain)}."))
     if typical.demand_binds and gain.value > 0:
         found.append(
             (0.6, "The machine cannot serve all that is asked for: capacity is worth money.")
@@ -110,6 +110,14 @@ def reasons_for(facts: Facts, context: Context) -> list[str]:
     if resale > 0 and context.case.medians()["price"] > 0:
         found.append((0.1, f"It can be sold again for about {100 * resale:.0f} % of its price."))
     return strongest(found)
+
+
+def _told(gain: Gain) -> str:
+    """Who says so."""
+    if gain.origin in ("predicted", "assumed", "described"):
+        return f"is {gain.origin}"
+    where = " on somebody else's machine" if gain.origin == "published" else ""
+    return f"was seen in {plural(gain.rounds, 'round')} an arm{where}"
 
 
 def reasons_against(facts: Facts, context: Context, limits: Thresholds) -> list[str]:
@@ -152,7 +160,7 @@ def reasons_against(facts: Facts, context: Context, limits: Thresholds) -> list[
     if facts.seen.incidents:
         found.append((1.1, f"Stability: {bound_words(facts.seen)}"))
     if context.confounds:
-        found.append((0.6, f"More than the link differs: {context.confounds[0]}"))
+        found.append((0.6, f"Caveat: {context.confounds[0]}"))
     if facts.ceiling is None:
         found.append((0.5, "The share of communication is not known, and with it the ceiling."))
     if context.warranty == "lost":

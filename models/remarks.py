@@ -36,7 +36,7 @@ def remarks(case: Purchase, found: Typical, seen: Evidence) -> list[Notice]:
                 "nothing to earn from speed.",
             )
         )
-    if case.base_tok_s <= 0:
+    if case.base_tok_s <= 0 and case.benefit != "waiting":
         notes.append(
             ("no_speed", "The baseline's speed is not known or 0, so no capacity follows from it.")
         )
@@ -73,7 +73,7 @@ def remarks(case: Purchase, found: Typical, seen: Evidence) -> list[Notice]:
                 "pay it back.",
             )
         )
-    elif found.irr is None and found.upfront > 0:
+    elif found.irr is None and found.upfront > 0 and case.months > 0:
         notes.append(
             ("no_irr", "There is no rate of return: no rate makes this cash flow worth 0.")
         )

@@ -122,6 +122,11 @@ def carried(loads: Sequence[Load], rule: LoadRule, slo: Slo | None) -> Carried:
         return Carried("not asked", best.concurrency, best.tok_s, words)
     if rule == "lowest":
         known = known[:1]
+    level = level_words(slo)
+    known = [load for load in known if load.rounds or (load.ttft and load.tpot)]
+    if not known:
+        words = f"Whether it meets {level} is not known: its TTFT or TPOT is not."
+        return Carried("not known", None, None, words)
     best_load: Load | None = None
     best_state: State = "failed"
     reason = ""
@@ -132,10 +137,10 @@ def carried(loads: Sequence[Load], rule: LoadRule, slo: Slo | None) -> Carried:
             stopped = f"concurrency {load.concurrency} does not ({words})"
             break
         best_load, best_state, reason = load, state, words
-    level = level_words(slo)
     if best_load is None:
         return Carried("failed", None, None, f"No measured load meets {level}: {stopped}.")
-    words = f"Concurrency {best_load.concurrency} meets {level} ({reason}): {_speed(best_load)}."
+    verb = "meets" if best_state == "passed" else "may meet"
+    words = f"Concurrency {best_load.concurrency} {verb} {level} ({reason}): {_speed(best_load)}."
     if stopped:
         words += f" Above it, {stopped}."
     return Carried(best_state, best_load.concurrency, best_load.tok_s, words)

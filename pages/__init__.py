@@ -52,6 +52,16 @@ PAGES: dict[str, Entry] = {
         "Decide",
         "What would TP, another link or another card do, on hardware that is not here?",
     ),
+    "roi": Entry(
+        "ROI",
+        "Decide",
+        "Does the gain cover price, labour and risk? Buy, not yet, don't, or measure more",
+    ),
+    "catalogue": Entry(
+        "Catalogue",
+        "Decide",
+        "What do cards, power and failures cost, who says so, and when was it said?",
+    ),
     "method": Entry("Method", "About", "What each number means and how it is obtained."),
     "settings": Entry("Settings", "About", "Every setting and where its value came from."),
 }

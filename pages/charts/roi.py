@@ -1,0 +1,108 @@
+"""Pictures of a purchase: value over time, payback, what decides, alternatives."""
+
+import altair as alt
+import pandas as pd
+
+from pages.charts import theme
+
+GREY = "#808790"  # contrast of at least 3 on both themes
+MAIN, SECOND = theme.PALETTE[0], theme.PALETTE[1]
+
+
+def _zero(axis: str) -> alt.Chart:
+    at = pd.DataFrame({"zero": [0.0]})
+    rule = alt.Chart(at).mark_rule(color=GREY, strokeDash=[4, 3])
+    return rule.encode(x="zero:Q") if axis == "x" else rule.encode(y="zero:Q")
+
+
+def fan(frame: pd.DataFrame, symbol: str) -> alt.LayerChart:
+    """Net present value by month: P5 to P95, P25 to P75, median.
+
+    Args:
+        frame: Columns month, P5, P25, P50, P75, P95.
+        symbol: Of the currency.
+    """
+    x = alt.X("month:Q", title="Month", axis=alt.Axis(tickMinStep=1))
+    base = alt.Chart(frame).encode(x=x)
+    y = alt.Y("P5:Q", title=f"Net present value so far ({symbol})")
+    wide = base.mark_area(color=MAIN, opacity=0.18).encode(y=y, y2="P95:Q")
+    narrow = base.mark_area(color=MAIN, opacity=0.3).encode(y="P25:Q", y2="P75:Q")
+    tips = ["month", *(alt.Tooltip(name, format=",.0f") for name in ("P5", "P50", "P95"))]
+    middle = base.mark_line(color=MAIN, strokeWidth=2.5, point=alt.OverlayMarkDef(size=18)).encode(
+        y="P50:Q", tooltip=tips
+    )
+    return alt.layer(wide, narrow, middle, _zero("y")).properties(height=300)
+
+
+def payback(frame: pd.DataFrame) -> alt.Chart:
+    """Share of draws that pay back in each month.
+
+    Args:
+        frame: Columns month, share (%).
+    """
+    return (
+        alt.Chart(frame)
+        .mark_bar(color=MAIN)
+        .encode(
+            x=alt.X("month:Q", title="Month", bin=alt.Bin(step=1), axis=_months(frame)),
+            y=alt.Y("share (%):Q", title="Share of draws (%)"),
+            tooltip=["month", alt.Tooltip("share (%)", format=".1f")],
+        )
+        .properties(height=300)
+    )
+
+
+def _months(frame: pd.DataFrame) -> alt.Axis:
+    last = int(frame["month"].max())
+    step = 6 if last > 12 else 2
+    return alt.Axis(values=list(range(0, last + 1, step)), format="d")
+
+
+def tornado(frame: pd.DataFrame, middle: float, symbol: str) -> alt.LayerChart:
+    """Each input alone from its P10 to its P90, widest first.
+
+    Args:
+        frame: Columns input, at P10, at P90, low words, high words, left, right.
+        middle: Value with every input at its median.
+        symbol: Of the currency.
+    """
+    order = list(frame["input"])
+    y = alt.Y("input:N", title=None, sort=order, axis=alt.Axis(labelLimit=260))
+    bars = (
+        alt.Chart(frame)
+        .mark_bar(color=MAIN, height={"band": 0.6})
+        .encode(
+            y=y,
+            x=alt.X("left:Q", title=f"Net present value ({symbol})"),
+            x2="right:Q",
+            tooltip=["input", "low words", "high words", alt.Tooltip("at P10", format=",.0f"),
+                     alt.Tooltip("at P90", format=",.0f")],
+        )
+    )  # fmt: skip
+    ends = []
+    for end, align, dx in (("left", "right", -4), ("right", "left", 4)):
+        words = alt.Chart(frame).mark_text(align=align, dx=dx, color=GREY, fontSize=11)
+        ends.append(words.encode(y=y, x=f"{end}:Q", text=f"{end} words:N"))
+    centre = alt.Chart(pd.DataFrame({"x": [middle]})).mark_rule(color=SECOND, strokeWidth=2)
+    return alt.layer(bars, *ends, centre.encode(x="x:Q"), _zero("x")).properties(
+        height=34 * len(frame) + 40
+    )
+
+
+def alternatives(frame: pd.DataFrame, symbol: str) -> alt.LayerChart:
+    """Net present value of each alternative: P5 to P95 and the median.
+
+    Args:
+        frame: Columns alternative, P5, P50, P95.
+        symbol: Of the currency.
+    """
+    order = list(frame["alternative"])
+    y = alt.Y("alternative:N", title=None, sort=order, axis=alt.Axis(labelLimit=240))
+    base = alt.Chart(frame).encode(y=y)
+    x = alt.X("P5:Q", title=f"Net present value ({symbol})")
+    spans = base.mark_rule(color=MAIN, strokeWidth=4, opacity=0.5).encode(x=x, x2="P95:Q")
+    tips = ["alternative", *(alt.Tooltip(name, format=",.0f") for name in ("P5", "P50", "P95"))]
+    middles = base.mark_point(color=MAIN, filled=True, size=90, opacity=1).encode(
+        x="P50:Q", tooltip=tips
+    )
+    return alt.layer(spans, middles, _zero("x")).properties(height=40 * len(frame) + 40)

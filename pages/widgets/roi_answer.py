@@ -1,0 +1,201 @@
+"""The answer of the ROI page: verdict, reasons, gates, figures of money."""
+
+import pandas as pd
+import streamlit as st
+
+from models.assessment import Assessment
+from models.decision import payback_quantile
+from models.gates import Gate
+from models.service import Carried
+from models.wording import chance, compact, money, months, plural, rate, share
+from pages.charts import roi as pictures
+from pages.widgets.badges import badge
+from pages.widgets.downloads import chart, table
+
+SIGNS = {
+    "Buy": ("green", "✓"),
+    "Not yet": ("orange", "◷"),
+    "Don't": ("red", "✗"),
+    "Measure more": ("blue", "◌"),
+}
+_GATES = {"correctness": "1 Correct?", "service": "2 Good enough?", "money": "3 Worth it?"}
+_STATES = {
+    "passed": ("green", "✓ passed"),
+    "failed": ("red", "✗ failed"),
+    "not known": ("orange", "? not known"),
+    "not asked": ("gray", "– not asked"),
+}
+
+
+def plain(text: str) -> str:
+    """A sentence for markdown: dollar signs are money, never formulas."""
+    return text.replace("$", r"\$").replace("~", r"\~")
+
+
+def verdict(found: Assessment) -> None:
+    """The word, its sentence, three reasons each way, and what would change it."""
+    colour, sign = SIGNS[found.verdict.word]
+    gain = found.question.case.gain
+    with st.container(border=True):
+        st.markdown(f"## :{colour}[{sign} {found.verdict.word}]")
+        st.markdown(f"{badge(gain.origin)} gain of **{100 * gain.value:+.1f} %**")
+        st.markdown(f"**{plain(found.verdict.sentence)}**")
+        left, right = st.columns(2)
+        with left:
+            st.markdown("**For it**")
+            _list(found.reasons_for, "Nothing speaks for it.")
+        with right:
+            st.markdown("**Against it**")
+            _list(found.reasons_against, "Nothing speaks against it.")
+        with st.expander("What would change it", expanded=found.verdict.word == "Not yet"):
+            _list(found.changes, "Nothing in sight.")
+    for notice in found.remarks:
+        st.info(plain(notice.text), icon=":material/info:")
+
+
+def _list(lines: list[str], nothing: str) -> None:
+    st.markdown("\n".join(f"- {plain(line)}" for line in lines) if lines else nothing)
+
+
+def gates(found: Assessment) -> None:
+    """The three gates with their state."""
+    for column, gate in zip(st.columns(3), found.gates, strict=True):
+        with column, st.container(border=True, height="stretch"):
+            st.markdown(f"**{_GATES[gate.code]}** {_state(gate)}")
+            st.caption(plain(gate.words))
+
+
+def _state(gate: Gate) -> str:
+    colour, words = _STATES[gate.state]
+    return f":{colour}-badge[{words}]"
+
+
+def figures(found: Assessment) -> None:
+    """Key figures of money, in one row."""
+    symbol, outcome = found.question.symbol, found.outcome
+    horizon = found.question.case.months
+    columns = st.columns(4)
+    low, middle, high = outcome.npv[0], outcome.npv[2], outcome.npv[-1]
+    columns[0].metric("Net present value (median)", plain(money(middle, symbol)))
+    columns[0].caption(plain(f"P5 {money(low, symbol)}, P95 {money(high, symbol)}"))
+    columns[1].metric("Gains money in", chance(outcome.p_positive))
+    columns[1].caption(f"of {outcome.draws:,} draws; {chance(outcome.p_never)} never pay back")
+    columns[2].metric("Benefit a month (median)", plain(money(outcome.monthly[1], symbol)))
+    columns[2].caption(
+        plain(f"P10 {money(outcome.monthly[0], symbol)}, P90 {money(outcome.monthly[2], symbol)}")
+    )
+    columns[3].metric("Half have paid back by", months(payback_quantile(outcome, 0.5), horizon))
+    columns[3].caption(plain(f"Paid at the start: {money(outcome.upfront[1], symbol)} (median)"))
+
+
+def money_table(found: Assessment) -> None:
+    """Returns, costs of tokens and where the money comes from, at the medians."""
+    symbol, typical = found.question.symbol, found.typical
+    before, after = typical.token_cost
+    horizon = found.question.case.months
+    rows = [
+        ("Internal rate of return", rate(typical.irr)),
+        ("Simple payback", months(typical.simple_payback, horizon)),
+        ("Discounted payback", months(typical.discounted_payback, horizon)),
+        ("Benefit over cost", _ratio(typical.ratio)),
+        ("A million output tokens, before", money(before, symbol)),
+        ("A million output tokens, after", money(after, symbol)),
+        ("Busy, baseline and candidate", " and ".join(share(used) for used in typical.used)),
+        ("Tokens served a day, before", compact(typical.served[0])),
+        ("Tokens served a day, after", compact(typical.served[1])),
+        ("Less waiting", f"{typical.minutes_a_day:,.0f} minutes a day"),
+        *(
+            (f"{label}, a month", money(found.outcome.parts[name], symbol))
+            for name, label in (
+                ("served", "From tokens, rent or time"),
+                ("energy", "From energy"),
+                ("risk", "From added failures"),
+                ("operations", "From running costs"),
+            )
+        ),
+    ]
+    with st.expander("Figures of the typical case: every input at its median"):
+        table(
+            pd.DataFrame(rows, columns=["figure", "value"]),
+            "roi-typical",
+            f"Rate of return {rate(typical.irr)}; benefit over cost {_ratio(typical.ratio)}",
+            key="roi-typical",
+        )
+
+
+def _ratio(value: float | None) -> str:
+    return "does not exist: nothing is paid" if value is None else f"{value:.2f}"
+
+
+def over_time(found: Assessment) -> None:
+    """The fan of value by month, and when draws pay back."""
+    outcome, symbol = found.outcome, found.question.symbol
+    st.subheader("Over time")
+    if found.question.case.months == 0:
+        st.info("A horizon of 0 months has no course over time.")
+        return
+    left, right = st.columns(2)
+    fan = fan_frame(found)
+    with left:
+        chart(
+            pictures.fan(fan, symbol),
+            "roi-fan",
+            f"After {fan['month'].iloc[-1]} months the median is worth "
+            f"{money(outcome.npv[2], symbol)}, P5 {money(outcome.npv[0], symbol)}, P95 "
+            f"{money(outcome.npv[-1], symbol)}",
+            fan.round(2),
+        )
+        st.caption("Line: median. Bands: P25 to P75, P5 to P95. Resale counts in the last month.")
+    back = payback_frame(found)
+    with right:
+        if back["share (%)"].sum() == 0:
+            st.info(f"No draw pays back within {found.question.case.months} months.")
+            return
+        chart(
+            pictures.payback(back),
+            "roi-payback",
+            f"{chance(outcome.p_never)} of the draws never pay back",
+            back.round(3),
+        )
+        st.caption(f"{chance(outcome.p_never)} of the draws never pay back and are not drawn.")
+
+
+def fan_frame(found: Assessment) -> pd.DataFrame:
+    """Columns month, P5, P25, P50, P75, P95."""
+    names = ("P5", "P25", "P50", "P75", "P95")
+    columns = dict(zip(names, found.outcome.fan, strict=True))
+    return pd.DataFrame({"month": found.outcome.fan_months, **columns})
+
+
+def payback_frame(found: Assessment) -> pd.DataFrame:
+    """Columns month, share (%)."""
+    counts = pd.Series(found.outcome.payback, dtype=float)
+    return pd.DataFrame({"month": counts.index, "share (%)": 100 * counts / found.outcome.draws})
+
+
+def capacities(found: Assessment, names: tuple[str, str]) -> None:
+    """What each arm carries at the service level."""
+    st.subheader("What each arm carries")
+    for name, carried in zip(names, found.question.carried, strict=True):
+        st.markdown(f"- **{name}**: {plain(_carried(carried))}")
+    gain = found.question.case.gain
+    if gain.origin in ("measured", "imported", "published") and gain.rounds:
+        words = f" ({plural(gain.rounds, 'round')} an arm)"
+    else:
+        words = ""
+    ceiling = found.question.ceiling
+    limit = (
+        "not known: see Ceiling of any link in the inputs"
+        if ceiling is None
+        else f"{100 * (ceiling - 1):+.1f} %"
+    )
+    st.markdown(
+        f"- Gain: **{100 * gain.value:+.1f} %** {badge(gain.origin)}{words}. Ceiling of any link: "
+        f"{limit}."
+    )
+    for note in gain.notes:
+        st.caption(note)
+
+
+def _carried(carried: Carried | None) -> str:
+    return "not measured." if carried is None else carried.words

@@ -1,0 +1,97 @@
+"""The choices above the form: evidence, arms, use, service level, benefit."""
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+from models.use_cases import USE_CASES, UseCase
+from pages.widgets import roi_state
+from pages.widgets.badges import plain
+from pages.widgets.roi_arms import Reader
+from pages.widgets.roi_case import (
+    BENEFITS,
+    HAND,
+    NONE,
+    SHARE_BOUNDS,
+    TPOT_BOUNDS,
+    TTFT_BOUNDS,
+    first_source,
+    sources,
+    usual_candidate,
+    usual_pair,
+)
+from pages.widgets.serving_arms import Arm, Group
+
+_BENEFIT_WORDS: Mapping[str, str] = {
+    "tokens": "more tokens to sell or use",
+    "cloud": "less rented in the cloud",
+    "waiting": "less time waited",
+}
+_METRIC_WORDS: Mapping[str, str] = {
+    "tpot": "TPOT",
+    "ttft": "TTFT",
+    "kv_cache_tokens": "memory left for context",
+    "failed": "errors",
+    "output_throughput": "throughput",
+    "queue_time": "queue time",
+}
+
+
+def render(reader: Reader) -> None:
+    """Draw the choices; each stands in the URL afterwards."""
+    found = sources(reader.engine)
+    labels = {code: f"{group.label} · {plain(group.origin)}" for code, group in found.items()}
+    labels[HAND] = f"No evaluation: everything by hand · {plain('assumed')}"
+    query = roi_state.current()
+    left, right = st.columns([3, 2])
+    with left:
+        source = roi_state.choose("source", "Evidence", labels, first_source(query, found))
+    uses = {code: use.label for code, use in USE_CASES.items()}
+    with right:
+        use = USE_CASES[roi_state.choose("use", "Use", uses, "online")]
+    if source in found:
+        _arms(reader, found[source])
+    _level(use)
+    words = ", then ".join(_figure(metric, statistic) for metric, statistic in use.decides)
+    st.caption(f"Decided by {words}. {use.also}")
+
+
+def _arms(reader: Reader, group: Group) -> None:
+    first, second = usual_pair(reader, group)
+    labels = {arm.name: _label(arm) for arm in group.arms}
+    left, right = st.columns(2)
+    with left:
+        base = roi_state.choose("base", "Baseline", labels, first)
+    rest = {name: words for name, words in labels.items() if name != base}
+    rest[HAND] = f"A gain entered by hand · {plain('assumed')}"
+    rest[NONE] = "None yet: what could any link bring?"
+    with right:
+        roi_state.choose("cand", "Candidate", rest, usual_candidate(second, base, group))
+
+
+def _label(arm: Arm) -> str:
+    title = arm.title.split(", concurrency")[0]
+    words = title if title.startswith(arm.name) else f"{arm.name}: {title}"
+    invalid = " · ✗ invalid" if arm.validity == "invalid" else ""
+    return f"{words} · {plain(arm.origin)}{invalid}"
+
+
+def _level(use: UseCase) -> None:
+    """Service level and benefit, in one row."""
+    benefits = {code: _BENEFIT_WORDS[code] for code in BENEFITS}
+    if use.ttft_ms is None or use.tpot_ms is None:
+        roi_state.choose("benefit", "What a gain brings", benefits, use.benefit)
+        return
+    columns = st.columns([1, 1, 1, 2])
+    with columns[0]:
+        roi_state.limit("ttft_ms", "TTFT limit (ms)", use.ttft_ms, *TTFT_BOUNDS)
+    with columns[1]:
+        roi_state.limit("tpot_ms", "TPOT limit (ms)", use.tpot_ms, *TPOT_BOUNDS)
+    with columns[2]:
+        roi_state.limit("share", "Requests within (%)", 100 * use.share, *SHARE_BOUNDS)
+    with columns[3]:
+        roi_state.choose("benefit", "What a gain brings", benefits, use.benefit)
+
+
+def _figure(metric: str, statistic: str) -> str:
+    return f"{'P99 ' if statistic == 'p99' else ''}{_METRIC_WORDS[metric]}"
