@@ -8,7 +8,7 @@ from db import runs
 from models.reference import Reference, nearest, references
 from models.result import Result
 from pages.charts import allreduce as pictures
-from pages.widgets import allreduce_choice, allreduce_sections, store
+from pages.widgets import allreduce_choice, allreduce_sections, store, study_panel
 from pages.widgets.allreduce_costs import as_published, costs, fit_line
 from pages.widgets.allreduce_curves import METRICS, Explained, curve_points, explain
 from pages.widgets.badges import plain
@@ -59,6 +59,7 @@ def render() -> None:
     allreduce_sections.reference(item, found, near)
     allreduce_sections.published(as_published(measured))
     _arithmetic(listed, chosen)
+    study_panel.render(store.engine(), listed.loc[listed["id"].isin(chosen), "study"])
     page_link("method", "How these numbers come about", topic="allreduce")
 
 

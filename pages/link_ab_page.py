@@ -1,17 +1,15 @@
 """Link A/B: what changed when the link changed, how sure is it, and what was not measured."""
 
-import pandas as pd
 import streamlit as st
 
-from db import studies
 from db.engine import Engine
-from models.errors import NotFound
 from pages.widgets import (
     serving_loads,
     serving_machine,
     serving_scorecard,
     serving_sections,
     store,
+    study_panel,
 )
 from pages.widgets.badges import badge
 from pages.widgets.links import page_link
@@ -56,7 +54,7 @@ def render() -> None:
     serving_machine.telemetry(engine, arms, frames)
     serving_machine.recomputed(engine, arms, frames)
     serving_scorecard.render(engine, arms, frames, gather(engine, arms, frames, rows))
-    _study(engine, arms)
+    study_panel.render(engine, [arm.study for arm in arms])
     serving_sections.conditions(engine, arms)
     page_link("method", "How these numbers come about", topic="serving")
 
@@ -158,28 +156,3 @@ def _usual(engine: Engine, group: Group) -> tuple[str, str]:
     if named and named[0] != first.code:
         return first.code, named[0]
     return first.code, best.code
-
-
-def _study(engine: Engine, arms: tuple[Arm, Arm]) -> None:
-    """What the study's author says, each claim with its check."""
-    name = arms[0].study or arms[1].study
-    if not name:
-        return
-    try:
-        study = studies.study(engine, name)
-    except NotFound:
-        return
-    with st.expander(f"The study: {study.title}"):
-        if study.summary:
-            st.markdown(study.summary)
-        st.caption(f"Source: {study.source}")
-        if study.claims:
-            frame = pd.DataFrame(
-                {
-                    "claim": [claim.claim for claim in study.claims],
-                    "our check": [claim.check or "" for claim in study.claims],
-                }
-            )
-            st.table(frame)
-        for text in study.limits:
-            st.markdown(f"- {text}")

@@ -1,7 +1,7 @@
 """Result files of any known format put together as one shipped study.
 
-    python scripts/assemble_study.py --id allreduce-on-2-h200 \\
-        --plan docs/studies/allreduce-on-2-h200.toml --out data/studies/allreduce-on-2-h200.json FILES…
+    python scripts/assemble_study.py --id ID --plan docs/studies/ID.toml \\
+        --out data/studies/ID.json FILES…
 
 Files are read as the app imports them, and rounds of one arm are merged by the store itself, in a
 database that lives as long as the program. The plan says in which order the files come, to which
@@ -33,8 +33,9 @@ from models.machine import hidden_name  # noqa: E402
 from models.result import Bundle, EvaluationRef, Notice, Result, Study, dump  # noqa: E402
 
 MOST_BYTES = 1_500_000
-DIGITS = {"measurements": 6, "samples": 4, "facts": 5}
-LINE = 160  # characters of JSON that stay on one line
+# of samples as many: a spread of 0.02 % must still be found in values that are rounded
+DIGITS = {"measurements": 6, "samples": 6, "facts": 5}
+LINE = 400  # characters of JSON that stay on one line: one measurement
 # a path: its last part says which program or file; the rest only where it lay
 _PATH = re.compile(r"(?<![\w.~/-])(?:~|[A-Za-z]:)?/(?:[\w.+@-]+/)*([\w.+@-]+)")
 _NOTED = ("gpu_clocks", "layouts")  # lists in which a program notes something of each round

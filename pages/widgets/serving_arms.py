@@ -13,6 +13,7 @@ from models.rounds import Round
 
 KINDS = ("serving", "engine", "soak")
 SINGLE = "single"  # the group of runs that belong to no evaluation
+_ORIGINS = {"measured": 0, "imported": 1, "published": 2}  # in this order
 CELL = ("scenario", "concurrency", "request_rate", "input_len", "output_len")
 _PLAIN_SCENARIOS = {"", "online", "single_stream"}
 _SCENARIO_WORDS = {
@@ -69,8 +70,9 @@ class Group:
 
 
 def groups(engine: Engine) -> list[Group]:
-    """Evaluations, measured ones first, and at the end the runs that belong to none."""
+    """Evaluations, one's own and measured ones first; at the end the runs that belong to none."""
     listed = runs.list_runs(engine, kinds=KINDS, limit=2000).iloc[::-1]
+    shipped = set(runs.list_runs(engine, kinds=KINDS, shipped=True, limit=2000)["id"])
     titles = {study["id"]: study["title"] for study in studies.list_studies(engine)}
     together: dict[str, dict[str, list[Any]]] = {}
     alone: list[Arm] = []
@@ -85,11 +87,19 @@ def groups(engine: Engine) -> list[Group]:
         first = next(iter(arms.values()))[0]
         label = titles.get(code) or _evaluation_words(first, members, titles)
         found.append(Group(code, label, first.origin, members))
-    order = {"measured": 0, "imported": 1, "published": 2}
-    found.sort(key=lambda group: order.get(group.origin, 3))
+    found.sort(key=lambda group: _rank(group, shipped))
     if alone:
         found.append(Group(SINGLE, "Single runs", "", tuple(reversed(alone))))
     return found
+
+
+def _rank(group: Group, shipped: set[str]) -> tuple[bool, int]:
+    """Order of the groups: a study that came with the code leads only where it varies the link."""
+    is_shipped = all(run in shipped for arm in group.arms for run in arm.run_ids)
+    varies = any("off" in arm.name.lower().replace("-", " ").split() for arm in group.arms)
+    if is_shipped and group.origin == "measured" and not varies:
+        return True, len(_ORIGINS)
+    return is_shipped, _ORIGINS.get(group.origin, len(_ORIGINS))
 
 
 def _arm(code: str, name: str, group: str, rows: Sequence[Any]) -> Arm:

@@ -268,15 +268,20 @@ def conditions(engine: Engine, cases: Cases) -> None:
 def pays(all_cases: Cases, chosen: Cases, clock: str) -> None:
     """From which model size or batch on a TP size pays, from measured points."""
     st.subheader("Where does it start to pay?")
-    hosts_of = {(case.host_id, case.study, case.link): case for case in chosen}
+    hosts_of: dict[tuple[str, str | None, str | None], list[Case]] = {}
+    for case in chosen:
+        hosts_of.setdefault((case.host_id, case.study, case.link), []).append(case)
     drawn = False
-    for number, case in enumerate(hosts_of.values()):
-        for tp in sorted(tp for tp in case.valid if tp > 1):
+    for number, group in enumerate(hosts_of.values()):
+        case = group[0]
+        for tp in sorted({tp for each in group for tp in each.valid if tp > 1}):
             for by, what, unit, title in (
                 ("model", "model size", " billion parameters", "Parameters (billion)"),
                 ("batch", "batch", "", "Batch (sequences)"),
             ):
-                frame = speedup_frames.sweep(all_cases, case, tp, by, clock)
+                # of the chosen batches or models the one of which most was measured
+                frames = [speedup_frames.sweep(all_cases, each, tp, by, clock) for each in group]
+                frame = max(frames, key=len)
                 if frame.empty:
                     continue
                 gains = frame["speedup"].tolist()
