@@ -169,3 +169,95 @@ def test_an_ended_job_without_a_run_gives_its_reason(database: Engine, open_page
     at = open_page("runs")
     reasons = [frame.value for frame in at.dataframe if "reason" in frame.value.columns]
     assert reasons[0]["reason"].iloc[0] == "Rank 1 ended with signal 11."
+
+
+def in_url(at: AppTest, name: str) -> str:
+    """AppTest keeps a list for what a link brought and a text for what the page wrote."""
+    value = at.query_params[name]
+    return value if isinstance(value, str) else value[0]
+
+
+def tick(at: AppTest, *rows: int) -> AppTest:
+    at.session_state["runs-table-0"] = {
+        "selection": {"rows": list(rows), "columns": [], "cells": []}
+    }
+    return at.run()
+
+
+def test_one_tick_opens_the_run_and_it_stays_that_run_when_a_new_one_lands_on_top(
+    database: Engine, open_page: OpenPage
+) -> None:
+    mine = stored(database, "Mine")
+    at = tick(open_page("runs"), 0)
+    assert in_url(at, "run") == mine
+    stored(database, "Newer")
+    at.run()
+    assert in_url(at, "run") == mine
+    assert at.subheader[0].value == "Mine"
+
+
+def test_several_ticks_offer_a_comparison_of_the_runs_that_were_ticked(
+    database: Engine, open_page: OpenPage
+) -> None:
+    first, second = stored(database, "First"), stored(database, "Second")
+    at = tick(open_page("runs"), 0, 1)
+    stored(database, "Third")
+    at.run()
+    at.button(key="runs-compare").click().run()
+    assert in_url(at, "view") == "compare"
+    assert in_url(at, "runs") == f"{second},{first}"
+    assert at.multiselect(key="runs-compared").value == [second, first]
+    assert at.subheader[0].value == "What differs"
+    assert at.dataframe[-1].value["quantity"].tolist() == ["AllReduce latency"]
+
+
+def test_one_tick_offers_no_comparison(database: Engine, open_page: OpenPage) -> None:
+    stored(database)
+    at = tick(open_page("runs"), 0)
+    assert at.subheader[0].value == "Sweep"
+    assert "runs-compare" not in [button.key for button in at.button]
+
+
+def test_the_compare_view_of_the_url_names_runs_even_where_one_was_deleted(
+    database: Engine, open_page: OpenPage
+) -> None:
+    first, second = stored(database, "First"), stored(database, "Second")
+    gone = "11111111-2222-3333-4444-555555555555"
+    at = open_page("runs", view="compare", runs=f"{first},{second},{gone}")
+    assert not at.exception
+    assert at.segmented_control(key="runs-view").value == "compare"
+    assert "does not exist any more" in at.warning[0].value
+    at.multiselect(key="runs-compared").set_value([second, first]).run()
+    assert in_url(at, "runs") == f"{second},{first}"
+    at.multiselect(key="runs-compared").set_value([]).run()
+    assert at.info[0].value == "Choose two or more runs to compare them."
+
+
+@pytest.mark.parametrize(
+    ("view", "key"), [("import", "import-read"), ("bundle", "bundle-measured")]
+)
+def test_every_view_has_its_panel_and_its_place_in_the_url(
+    database: Engine, open_page: OpenPage, view: str, key: str
+) -> None:
+    at = open_page("runs")
+    at.segmented_control(key="runs-view").set_value(view).run()
+    assert in_url(at, "view") == view
+    assert key in [widget.key for widget in (*at.button, *at.toggle)]
+    at.segmented_control(key="runs-view").set_value("list").run()
+    assert "view" not in at.query_params
+    assert "origin" in [widget.key for widget in at.multiselect]
+
+
+def test_an_unknown_view_is_the_list(database: Engine, open_page: OpenPage) -> None:
+    at = open_page("runs", view="no-such-view")
+    assert at.segmented_control(key="runs-view").value == "list"
+
+
+def test_a_demo_imports_nothing(
+    database: Engine, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINKWORTH_READ_ONLY", "1")
+    settings_module.settings.cache_clear()
+    at = open_page("runs", view="import")
+    assert "imports nothing" in at.info[0].value
+    assert not [button for button in at.button if button.key == "import-read"]
