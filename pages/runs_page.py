@@ -36,8 +36,10 @@ def render() -> None:
         _queue(engine)
         runs_list(engine)
         _one_run()
-    topic = "importing" if view in ("import", "bundle") else "statistics"
-    page_link("method", "How runs are judged and compared", topic=topic)
+    if view in ("import", "bundle"):
+        page_link("method", "What is read, and what is never guessed", topic="importing")
+    else:
+        page_link("method", "How runs are judged and compared", topic="statistics")
 
 
 def _view() -> str:

@@ -16,14 +16,14 @@ def render(engine: Engine) -> None:
         "Only what was measured here, not what was imported", key="bundle-measured"
     )
     origins = ["measured"] if only_measured else list(_ORIGINS)
-    total = runs.count(engine, origins=origins)
+    total = runs.count(engine, origins=origins, shipped=False)
     if total == 0:
         st.info("There is no run of your own to take along yet. Measure or import something first.")
         return
     words = "1 run" if total == 1 else f"{total} runs"
     st.caption(
-        f"{words} with samples, telemetry and raw files in one zip. Published studies stay here: "
-        "every Linkworth has them. On the other machine, drop the zip on Import."
+        f"{words} with samples, telemetry and raw files in one zip. The studies that came with "
+        "Linkworth stay here: every copy has them. On the other machine, drop the zip on Import."
     )
     st.download_button(
         f"Bundle of {words}",
@@ -38,7 +38,7 @@ def render(engine: Engine) -> None:
 
 def pack(engine: Engine, origins: list[str]) -> bytes:
     """The bundle of all runs of these origins, with their raw files."""
-    listed = runs.list_runs(engine, origins=origins, limit=_LIMIT)
+    listed = runs.list_runs(engine, origins=origins, shipped=False, limit=_LIMIT)
     return own_zip.pack(
         (runs.load(engine, str(run_id)), runs.raw(engine, str(run_id))) for run_id in listed["id"]
     )

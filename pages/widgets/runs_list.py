@@ -45,8 +45,8 @@ def render(engine: Engine) -> None:
         placeholder="–",
         alt=f"{words}, newest first",
         column_config={
-            "what": st.column_config.TextColumn(width="medium"),
-            "headline": st.column_config.TextColumn(width="medium"),
+            "what": st.column_config.TextColumn(width=300),
+            "headline": st.column_config.TextColumn(width=230),
             "started": st.column_config.DatetimeColumn("started (UTC)"),
         },
     )

@@ -261,3 +261,13 @@ def test_a_demo_imports_nothing(
     at = open_page("runs", view="import")
     assert "imports nothing" in at.info[0].value
     assert not [button for button in at.button if button.key == "import-read"]
+
+
+def test_what_came_with_linkworth_is_not_taken_along(
+    first_start: Engine, open_page: OpenPage
+) -> None:
+    at = open_page("runs", view="bundle")
+    assert "no run of your own" in at.info[0].value
+    stored(first_start)
+    at.run()
+    assert at.get("download_button")[0].proto.label == "Bundle of 1 run"
