@@ -1,5 +1,7 @@
 """The one table of metrics: name, unit, direction, allowed dims, words for people.
 
+Longer than other modules on purpose: it is one table, and half of it would be harder to find.
+
 A producer may only write metrics that stand here, in the unit that stands here. Direction belongs
 to the metric, never to a chart.
 """
