@@ -13,6 +13,11 @@ GPU_START_S = 120.0
 CPU_START_S = 75.0
 CLIENT_S = 12.0  # the client loads and makes its prompts
 CHECK_S = 3.0
+# a start whose cache holds 1,024 tokens, and a load whose contexts do not fit in it together
+PRESSURE_FLAGS = {"num-gpu-blocks-override": 32, "block-size": 32, "max-model-len": 512}
+PRESSURE_LOAD = Workload(
+    concurrency=16, num_prompts=32, input_len=128, output_len=96, scenario="pressure"
+)
 
 
 @dataclass(frozen=True)
@@ -240,17 +245,16 @@ def fill_jobs(
             if base.get(name) is not None
         }  # fmt: skip
         usual = Workload.model_validate((base.get("workloads") or [{}])[0])
-        loads, flags = _missing_loads(usual, fills)
-        for extra, several in ((None, loads), (flags, [_pressure_load(usual)] if flags else [])):
-            if not several:
-                continue
-            fields = dict(base.get("arm") or {})
-            if extra:
-                fields["engine_args"] = {**fields.get("engine_args", {}), **extra}
+        plan = ArmPlan(arm, dict(base.get("arm") or {}))
+        loads = _missing_loads(usual, fills)
+        parts = [(plan, loads, 3)] if loads else []
+        if "pressure" in fills:
+            parts.append((short_of_memory(plan), [PRESSURE_LOAD], 1))
+        for part, several, rounds in parts:
             jobs += serving_jobs(
-                [ArmPlan(arm, fields)],
+                [part],
                 several,
-                rounds=3,
+                rounds=rounds,
                 evaluation_id=evaluation_id,
                 title="Serving, missing evidence",
                 seed=int(base.get("seed", 1000)),
@@ -271,10 +275,14 @@ def fill_jobs(
     return jobs
 
 
-def _missing_loads(
-    usual: Workload, fills: Sequence[str]
-) -> tuple[list[Workload], dict[str, Any] | None]:
-    """Workloads that the usual start can do, and the flags of a start with short memory."""
+def short_of_memory(plan: ArmPlan) -> ArmPlan:
+    """The same arm with so little cache that running requests must give theirs up."""
+    flags = {**plan.arm.get("engine_args", {}), **PRESSURE_FLAGS}
+    return ArmPlan(plan.name, {**plan.arm, "engine_args": flags}, plan.fields)
+
+
+def _missing_loads(usual: Workload, fills: Sequence[str]) -> list[Workload]:
+    """Workloads that the usual start can do."""
     loads: list[Workload] = []
     if "evaluation" in fills or "sweep" in fills:
         for cap in (1, 4):
@@ -288,18 +296,7 @@ def _missing_loads(
         loads.append(_like(usual, concurrency=4, output_len=size, scenario="short_output"))
     if "abnormal" in fills:
         loads.append(Workload(scenario="abnormal", num_prompts=4))
-    return loads, {"num-gpu-blocks-override": 64} if "pressure" in fills else None
-
-
-def _pressure_load(usual: Workload) -> Workload:
-    """Many requests at a time whose contexts do not fit together into 64 blocks of 16 tokens."""
-    return Workload(
-        concurrency=16,
-        num_prompts=64,
-        input_len=min(usual.input_len, 256),
-        output_len=min(usual.output_len, 128),
-        scenario="pressure",
-    )
+    return loads
 
 
 def _like(usual: Workload, **changes: Any) -> Workload:

@@ -18,7 +18,8 @@ from runners.events import Events, main_program
 from runners.serving_check import abnormal_inputs, check_outputs
 from runners.serving_draft import Draft, new_draft
 from runners.serving_host import Fleet, fleet
-from runners.serving_rounds import Outcome, load_dims, read_outcome, words_of
+from runners.serving_outcome import Outcome, load_dims, words_of
+from runners.serving_rounds import read_outcome
 from runners.serving_team import Progress, Setting, Team, work_natively
 from runners.serving_watch import Watch
 from runners.spec import ServingSpec, Workload

@@ -196,7 +196,9 @@ class BenchClient:
             self._stopped = True
             self._at_start.set()
         if _MAIN in line:
-            self.slipped = self._stopped
+            # too late to hold it, or a version that does not announce its start
+            self.slipped = self._stopped or not self._at_start.is_set()
+            self._at_start.set()
             if self._on_main is not None:
                 self._on_main()
         found = _PROGRESS.search(line)

@@ -201,9 +201,3 @@ def _arm(name: str, gpus: list[GpuName]) -> ArmPlan:
             "Choose more GPUs, or leave the arm out.",
         )
     return ArmPlan(name, arm)
-
-
-def pressure(blocks: int = 64) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Engine flags and workload that make memory short on purpose, so that preemptions happen."""
-    flags = {"num-gpu-blocks-override": blocks}
-    return flags, load(16, 64, 256, 128, "pressure")

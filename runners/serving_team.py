@@ -12,7 +12,7 @@ from runners.serving_bench import BenchClient, read_detail
 from runners.serving_host import Fleet
 from runners.serving_metrics import Counters, between, scrape
 from runners.serving_native import Loop, as_requests
-from runners.serving_rounds import Outcome
+from runners.serving_outcome import Outcome
 from runners.serving_watch import Watch
 from runners.spec import Workload
 from runners.vllm_command import bench_command

@@ -25,7 +25,7 @@ from runners.serving_draft import Draft, new_draft
 from runners.serving_host import Fleet, fleet
 from runners.serving_interleaved import thinned
 from runners.serving_native import Loop, as_requests
-from runners.serving_rounds import load_dims
+from runners.serving_outcome import load_dims
 from runners.serving_watch import Watch
 from runners.spec import SoakSpec
 

@@ -67,13 +67,12 @@ PLANS = {
         ),
         ("tp2-link-off", {"gpus": [0, 1], "tp": 2, "link": "off"}, {}, None),
     ],
-    # a rehearsal of the whole path on two cores
     "cpu": [
         ("tp1", {"tp": 1, "cpu_cores": "0"}, {}, None),
         ("tp1-eager", {"tp": 1, "cpu_cores": "1"}, {"enforce-eager": True}, None),
     ],
 }
-START_S, FIRST_ROUND_S = 160.0, 120.0  # until measured
+START_S, FIRST_ROUND_S = 160.0, 120.0
 
 
 def main() -> int:
@@ -133,12 +132,11 @@ def arguments() -> argparse.Namespace:
         options.concurrency, options.rounds, options.max_rounds = [1], 1, 1
         options.prompts_per_slot = min(options.prompts_per_slot, 6)
         options.only = options.only or ("graphs" if options.plan == "one-gpu" else ".")
-    if not options.models:
-        names = ["tiny-test-shape"] if options.plan == "cpu" else ["qwen2.5-14b", "qwen2.5-1.5b"]
-        options.models = [ROOT / "data" / "models" / f"{name}.json" for name in names]
+    names = ["tiny-test-shape"] if options.plan == "cpu" else ["qwen2.5-14b", "qwen2.5-1.5b"]
+    options.models = options.models or [ROOT / "data/models" / f"{name}.json" for name in names]
     options.out = options.out.resolve()
     options.id = options.id or re.sub(r"[^a-z0-9-]+", "-", options.out.stem.lower())
-    options.state = (options.state / f"{options.id}").resolve()
+    options.state = (options.state / options.id).resolve()
     return options
 
 
@@ -206,6 +204,11 @@ def stored(options: argparse.Namespace, model: Path, arm: Arm) -> Result | None:
     return parse(json.loads(path.read_text())) if path.exists() else None
 
 
+def files_of(options: argparse.Namespace, model: Path, arm: Arm) -> Path:
+    """The tool's own result files, beside the study: they come back with it."""
+    return options.out.with_suffix(".files") / f"{model.stem}--{arm.name}"
+
+
 def rounds_of(result: Result | None) -> list[int]:
     rows = result.find("tpot", "median") if result else []
     return sorted({row.round for row in rows if row.round is not None})
@@ -264,8 +267,7 @@ def carry_out(options: argparse.Namespace, model: Path, arms: list[Arm], began: 
                             drafts[arm.name],
                             events,
                         )
-                        first = longest == FIRST_ROUND_S
-                        longest = took * 1.3 if first else max(longest, took * 1.1)
+                        longest = took * 1.3  # the next may be slower
             for arm in arms:
                 check(arm.spec, fleets[arm.name], drafts[arm.name], events, "after")
                 write_result(drafts[arm.name].finished(), state_file(options, model, arm))
@@ -290,10 +292,8 @@ def _draft(options: argparse.Namespace, model: Path, arm: Arm, servers: object) 
     """The arm's result so far, or a new one; the plan's place is part of it."""
     before = stored(options, model, arm)
     if before is not None:
-        return Draft(before, options.state / "files" / f"{model.stem}--{arm.name}")
-    draft = new_draft(
-        "serving", arm.spec, servers, options.state / "files" / f"{model.stem}--{arm.name}"
-    )
+        return Draft(before, files_of(options, model, arm))
+    draft = new_draft("serving", arm.spec, servers, files_of(options, model, arm))
     evaluation = uuid.uuid5(uuid.NAMESPACE_URL, f"{options.id}/{model.stem}")
     draft.result.evaluation = EvaluationRef(id=str(evaluation), arm=arm.name)
     draft.result.study = options.id

@@ -11,7 +11,13 @@ from pages.widgets import model_picker, serving_form_arms, serving_form_parts, s
 from pages.widgets.allreduce_form import gpu_label, host_gpus
 from pages.widgets.live_job import duration_words
 from pages.widgets.serving_form_arms import Engine
-from runners.evaluation_serving import serving_jobs, soak_jobs, summary
+from runners.evaluation_serving import (
+    PRESSURE_LOAD,
+    serving_jobs,
+    short_of_memory,
+    soak_jobs,
+    summary,
+)
 from runners.serving_paste import Pasted, allowed_model, commands
 from runners.serving_presets import PRESETS, Preset
 from settings import settings
@@ -61,6 +67,11 @@ def render_evaluation(engine: object = None) -> list[dict[str, Any]] | None:
     rounds, starts = serving_form_parts.repetitions(
         f"evaluation-{name}", preset.rounds, preset.starts
     )
+    is_short = st.toggle(
+        "Short memory: one more start an arm, with a cache that cannot hold all requests",
+        value=name == "purchase",
+        key=f"evaluation-{name}-pressure",
+    )
     hours = serving_form_parts.soak_hours(f"evaluation-{name}", preset.soak_hours)
     if arms is None or not loads:
         return None
@@ -68,12 +79,26 @@ def render_evaluation(engine: object = None) -> list[dict[str, Any]] | None:
 
     def plan() -> list[dict[str, Any]]:
         jobs = serving_jobs(arms, loads, rounds=rounds, starts=starts, title=title, **target.common)
+        evaluation_id = jobs[0]["evaluation"]["id"]
+        if is_short:
+            more = serving_jobs(
+                [short_of_memory(arm) for arm in arms],
+                [PRESSURE_LOAD],
+                rounds=1,
+                evaluation_id=evaluation_id,
+                title=f"Short memory, {_title(target)}",
+                **target.common,
+            )
+            for job in more:
+                job["order"] += len(jobs)
+                job["evaluation"]["order"] = job["order"]
+            jobs += more
         if hours:
             jobs += soak_jobs(
                 arms,
                 {**loads[-1], "concurrency": 4, "scenario": "soak"},
                 hours=hours,
-                evaluation_id=jobs[0]["evaluation"]["id"],
+                evaluation_id=evaluation_id,
                 title=f"Sustained load, {_title(target)}",
                 first_order=len(jobs),
                 **target.common,

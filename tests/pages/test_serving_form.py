@@ -124,7 +124,9 @@ def test_on_two_gpus_the_purchase_preset_has_three_arms_and_a_soak(
         "link-on",
         "no-custom-all-reduce",
     }
-    assert len(serving) == 6  # two starts of each
+    assert len(serving) == 9  # two starts of each, and one with short memory
+    assert serving[-1]["spec"]["workloads"][0]["scenario"] == "pressure"
+    assert [job["order"] for job in jobs] == list(range(12))
     assert [job["spec"]["kind"] for job in jobs[-3:]] == ["soak"] * 3
     scenarios = {load["scenario"] for load in serving[0]["spec"]["workloads"]}
     assert {"long_output", "short_output", "abnormal"} <= scenarios

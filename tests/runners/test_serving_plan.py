@@ -5,9 +5,16 @@ from pathlib import Path
 import pytest
 
 from models.errors import InvalidSpec
-from runners.evaluation_serving import ArmPlan, seconds_of, serving_jobs, soak_jobs, summary
+from runners.evaluation_serving import (
+    ArmPlan,
+    fill_jobs,
+    seconds_of,
+    serving_jobs,
+    soak_jobs,
+    summary,
+)
 from runners.serving_paste import allowed_model, commands, parse_serve_line
-from runners.serving_presets import PRESETS, arms_for, load, pressure
+from runners.serving_presets import PRESETS, arms_for, load
 from runners.serving_team import share_of
 from runners.spec import ServingSpec, Workload, parse_spec
 from runners.vllm_flags import parse_help
@@ -125,10 +132,27 @@ def test_two_pairs_of_replicas_keep_the_pairs_together() -> None:
     assert "CUDA_VISIBLE_DEVICES=1,3" in lines[1]
 
 
-def test_pressure_makes_memory_short() -> None:
-    flags, workload = pressure()
-    assert "num-gpu-blocks-override" in flags
-    assert Workload(**workload).scenario == "pressure"
+def test_what_is_missing_is_planned_on_the_arms_as_measured() -> None:
+    specs = {job["evaluation"]["arm"]: job["spec"] for job in plan()}
+    fills = ["abnormal", "pressure", "long_output", "short_output", "sweep", "soak"]
+    jobs = fill_jobs(specs, fills, evaluation_id="e", first_order=7)
+    assert [job["order"] for job in jobs] == list(range(7, 13))
+    assert {job["evaluation"]["id"] for job in jobs} == {"e"}
+    mine = [job["spec"] for job in jobs if job["evaluation"]["arm"] == "link-on"]
+    assert [spec["kind"] for spec in mine] == ["serving", "serving", "soak"]
+    assert all(spec["arm"]["link"] == "on" for spec in mine)
+    seen = {load["scenario"] for load in mine[0]["workloads"]}
+    assert seen == {"single_stream", "online", "long_output", "short_output", "abnormal"}
+    short = mine[1]
+    cache = (
+        short["arm"]["engine_args"]["num-gpu-blocks-override"]
+        * (short["arm"]["engine_args"]["block-size"])
+    )
+    (load_,) = short["workloads"]
+    # one request fits, all at once do not: some must give their cache up
+    assert load_["input_len"] + load_["output_len"] < cache
+    assert load_["concurrency"] * (load_["input_len"] + load_["output_len"]) > 2 * cache
+    assert fill_jobs(specs, [], evaluation_id="e") == []
 
 
 @pytest.mark.parametrize(
