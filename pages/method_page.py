@@ -1,5 +1,6 @@
 """Method: every metric, formula and warning in plain words."""
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -8,30 +9,46 @@ import streamlit as st
 from models.metrics import METRICS
 from pages.widgets.downloads import table
 
-TEXTS = Path(__file__).resolve().parents[1] / "docs" / "method"
-DIRECTION = {"lower": "lower is better", "higher": "higher is better", "none": "—"}
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+DIRECTION = {"lower": "lower", "higher": "higher", "none": "—"}
+METRICS_TOPIC = "metrics"
+# code (stands in links) -> words, in this order; a new text in docs/method comes last
+TITLES = {
+    METRICS_TOPIC: "Metrics",
+    "allreduce": "AllReduce",
+    "decode": "Decode step",
+    "serving": "Serving",
+    "hardware": "Links and placement",
+    "statistics": "Statistics",
+    "environment": "Conditions",
+    "importing": "Importing",
+    "prediction": "Prediction",
+    "calibration": "Calibration",
+    "economics": "Money and risk",
+}
+_TOPIC = "method-topic"
+_LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 
 
 def topics() -> dict[str, Path]:
-    """Topic -> its text; ``metrics`` is the table and has none."""
-    return {path.stem: path for path in sorted(TEXTS.glob("*.md"))}
+    """Topic -> its text; the table of metrics has none."""
+    paths = [*DOCS.glob("method/*.md"), DOCS / "calibration.md"]
+    found = {path.stem: path for path in sorted(paths) if path.exists()}
+    known = [code for code in TITLES if code in found]
+    return {code: found[code] for code in [*known, *(set(found) - set(known))]}
 
 
 def render() -> None:
     """Choose a topic (?topic=allreduce), read it."""
     found = topics()
-    names = ["metrics", *found]
-    topic = st.segmented_control(
-        "Topic", names, default="metrics", required=True, key="topic", bind="query-params"
-    )
+    topic = _pick([METRICS_TOPIC, *found])
     if topic in found:
-        st.markdown(found[topic].read_text(encoding="utf-8"))
+        st.markdown(as_page(found[topic].read_text(encoding="utf-8"), set(found)))
         return
     frame = pd.DataFrame(
         [
             {
-                "metric": row.label,
-                "unit": row.unit,
+                "metric": f"{row.label} ({row.unit})" if row.unit else row.label,
                 "better": DIRECTION[row.direction],
                 "meaning": row.meaning,
                 "name in files": row.name,
@@ -40,4 +57,47 @@ def render() -> None:
         ]
     )
     st.markdown("Every number in Linkworth is one of these. 1 GB is 1e9 bytes.")
-    table(frame, "metrics", f"{len(frame)} metrics with unit, direction and meaning", height=600)
+    table(
+        frame,
+        "metrics",
+        f"{len(frame)} metrics with unit, direction and meaning",
+        is_wrapped=True,
+    )
+
+
+def _pick(codes: list[str]) -> str:
+    """The topic that the URL names; a click changes the URL first."""
+    asked = st.query_params.get("topic")
+    st.session_state[_TOPIC] = asked if asked in codes else METRICS_TOPIC
+    return str(
+        st.segmented_control(
+            "Topic",
+            codes,
+            format_func=lambda code: TITLES.get(code, code.capitalize()),
+            required=True,
+            key=_TOPIC,
+            on_change=_to_url,
+        )
+    )
+
+
+def _to_url() -> None:
+    st.query_params["topic"] = st.session_state[_TOPIC]
+
+
+def as_page(text: str, known: set[str]) -> str:
+    """A text of docs/ as it stands on the page: below the page's heading, its links inside the app.
+
+    Args:
+        text: Markdown; links between texts are relative paths.
+        known: Topics that a link may lead to; other files become plain words.
+    """
+
+    def inside(match: re.Match[str]) -> str:
+        words, target = match.groups()
+        if target.startswith(("https://", "http://", "#")):
+            return match.group(0)
+        stem = Path(target.partition("#")[0]).stem
+        return f"[{words}](?topic={stem})" if stem in known else words
+
+    return re.sub(r"^(#{1,4}) ", r"#\1 ", _LINK.sub(inside, text), flags=re.MULTILINE)
