@@ -49,8 +49,7 @@ def run(
                     servers, work, watch, client_python(spec), spec.workload_time_limit_s
                 )
                 measure(spec, setting, draft, events)
-            if telemetry:
-                draft.result.telemetry = [dict(row) for row in watch.rows]
+            draft.machine(watch.rows, is_kept=telemetry)
             servers.check()
     return draft.finished()
 

@@ -4,7 +4,9 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from models.machine import telemetry_findings
 from models.metrics import metric
 from models.result import (
     VERSION,
@@ -93,6 +95,19 @@ class Draft:
         """Say why it must not be used."""
         if self._new(reasons):
             self.result.validity = "invalid"
+
+    def machine(self, rows: Sequence[Mapping[str, Any]], *, is_kept: bool) -> None:
+        """Judge the GPUs by the samples taken beside the rounds, and keep these if asked.
+
+        Who else is on a GPU is not judged here: the arms of a study may share one on purpose.
+        """
+        alone = [{k: v for k, v in row.items() if k != "processes"} for row in rows]
+        found = telemetry_findings(alone)
+        self.suspect(found.reasons)
+        for notice in found.warnings:
+            self.warn(notice.code, notice.text)
+        if is_kept:
+            self.result.telemetry += [dict(row) for row in alone if row.get("uuid")]
 
     def outputs(self, check: OutputCheck, phase: str, *, keep: bool = True) -> None:
         """Take over what the fixed prompts brought, before or after the load.

@@ -111,7 +111,8 @@ def arm_round(
             tell = teller(events, number, team.workload, (place, len(teams)))
             take(draft, team.work(number, tell, watch), servers, events)
         wrong_questions(arm.spec, number, servers, draft, events, (len(teams), len(teams)))
-    draft.result.telemetry += [dict(row) for row in thinned(watch.rows)]
+    draft.machine(watch.rows, is_kept=False)
+    draft.result.telemetry += thinned(watch.rows)
 
 
 def first_of_start(arm: Arm, servers: Fleet, draft: Draft, work: Path, events: Events) -> None:

@@ -119,6 +119,7 @@ class Team:
             for part, client in enumerate(self._clients)
         ]
         ended = time.time()
+        watch.now()
         servers.check()  # a client may end with failures before the server's end is seen
         phases = [between(self._before.get(url), scrape(url)) for url in self._urls]
         details = [read_detail(item) for item in data]
@@ -183,13 +184,15 @@ def work_natively(
                     f"{workload.num_prompts} requests were answered.",
                     "Look at the server, or give the workload more time.",
                 )
+    ended = time.time()
+    setting.watch.now()
     return Outcome(
         workload=workload,
         round=number,
         details=[],
         requests=[as_requests(loop.done)],
         began=began,
-        ended=time.time(),
+        ended=ended,
         clock_offset_s=offset,
         phases=[between(before, scrape(url))],
         telemetry=setting.watch.rows,

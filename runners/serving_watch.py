@@ -36,6 +36,9 @@ class Watch:
         self._marks = list(marks)
         self._interval_s = interval_s
         self._done = threading.Event()
+        self._wake = threading.Event()
+        self._taken = threading.Condition()
+        self._last_t = 0.0
         self._thread = threading.Thread(target=self._run, name="serving-watch", daemon=True)
         self._own: _Times = {}
         self._servers: list[int] = []
@@ -47,7 +50,17 @@ class Watch:
 
     def __exit__(self, *exc: object) -> None:
         self._done.set()
+        self._wake.set()
         self._thread.join()
+
+    def now(self, limit_s: float = 2.0) -> None:
+        """Take a sample at this moment, so that the window that just ended is covered."""
+        if not self._thread.is_alive():
+            return
+        asked = time.time()
+        self._wake.set()
+        with self._taken:
+            self._taken.wait_for(lambda: self._last_t >= asked, limit_s)
 
     def _run(self) -> None:
         nvml: Nvml | None = None
@@ -57,7 +70,9 @@ class Watch:
         try:
             while True:
                 self._sample(nvml)
-                if self._done.wait(self._interval_s):
+                self._wake.wait(self._interval_s)
+                self._wake.clear()
+                if self._done.is_set():
                     self._sample(nvml)  # a last one, so that the window is covered
                     return
         finally:
@@ -82,6 +97,9 @@ class Watch:
             )
         if nvml is not None:
             self.rows += [{"t": now, **row} for row in nvml.sample(self._uuids)]
+        with self._taken:
+            self._last_t = now
+            self._taken.notify_all()
 
 
 def _cpu_seconds(pid: int) -> float | None:

@@ -79,6 +79,7 @@ def run(
         pause_s = max(0.5, spec.duration_s / 20_000)
         with Watch(servers.uuids, servers.marks, pause_s) as watch:
             _load(spec, servers, draft, watch, events)
+        draft.machine(watch.rows, is_kept=False)
         if telemetry:
             draft.result.telemetry = thinned(watch.rows)
         if servers.servers:

@@ -22,6 +22,7 @@ from models.errors import (
 )
 from runners import serving, serving_host, vllm_processes
 from runners.serving import run
+from runners.spec import ServingSpec
 from runners.vllm_flags import probe
 
 
@@ -214,6 +215,69 @@ def test_a_server_error_on_abnormal_input_is_counted_and_named(tmp_path: Path) -
 def test_a_server_that_dies_of_abnormal_input_ends_the_run(tmp_path: Path) -> None:
     spec = serving_spec(tmp_path, "crash_on_bad_input", workloads=[{"scenario": "abnormal"}])
     with pytest.raises(ServerDied, match="over-long prompt"):
+        run(spec, events(tmp_path))
+
+
+def recording(folder: Path, **changes: object) -> Path:
+    """Two GPUs as NVML would tell of them, each sample 150 J further than the one before."""
+    gpus = [{"index": i, "uuid": f"GPU-aaaa{i}", "name": "Example GPU"} for i in range(2)]
+    samples = [
+        [
+            {
+                "uuid": gpu["uuid"],
+                "index": gpu["index"],
+                "power_w": 300.0,
+                "sm_clock_mhz": 1980,
+                "utilization_pct": 99,
+                "energy_mj": 150_000 * number,
+                "throttle_reasons": [],
+                "processes": [{"pid": 1, "memory_bytes": 1}],
+                **changes,
+            }
+            for gpu in gpus
+        ]
+        for number in range(200)
+    ]
+    path = folder / "nvml.json"
+    path.write_text(json.dumps({"gpus": gpus, "samples": samples}))
+    return path
+
+
+def gpu_spec(folder: Path) -> ServingSpec:
+    load = {"concurrency": 2, "num_prompts": 20, "input_len": 8, "output_len": 60}
+    arm = {"gpus": ["GPU-aaaa1", "GPU-aaaa0"], "tp": 2, "link": "off"}
+    return serving_spec(folder, device="cuda", arm=arm, workloads=[load])
+
+
+def test_gpus_are_named_in_rank_order_and_their_energy_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINKWORTH_NVML_RECORDING", str(recording(tmp_path)))
+    result = run(gpu_spec(tmp_path), events(tmp_path), telemetry=True)
+    assert result.validity == "valid", result.reasons
+    assert result.host["ranks"] == ["GPU-aaaa1", "GPU-aaaa0"]
+    assert result.environment["server"]["variables"]["NCCL_P2P_DISABLE"] == "1"
+    assert {row.dims["gpu"] for row in result.find("power")} == {"GPU-aaaa0", "GPU-aaaa1"}
+    (each,) = result.find("energy_per_token")
+    wall = result.find("duration")[0].value or 0
+    tokens = result.find("output_tokens")[0].value or 1
+    # 150 J in half a second is 300 W, of two GPUs
+    assert each.value == pytest.approx(600 * wall / tokens, rel=0.25)
+    assert {row["uuid"] for row in result.telemetry} == {"GPU-aaaa0", "GPU-aaaa1"}
+
+
+def test_throttling_makes_the_run_suspect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hot = recording(tmp_path, throttle_reasons=["hw_thermal_slowdown"])
+    monkeypatch.setenv("LINKWORTH_NVML_RECORDING", str(hot))
+    result = run(gpu_spec(tmp_path), events(tmp_path))
+    assert result.validity == "suspect"
+    assert any("was throttled: it was too hot" in reason for reason in result.reasons)
+
+
+def test_a_gpu_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LINKWORTH_NVML_RECORDING", str(recording(tmp_path)))
+    spec = serving_spec(tmp_path, device="cuda", arm={"gpus": [7]})
+    with pytest.raises(InvalidSpec, match="no GPU 7"):
         run(spec, events(tmp_path))
 
 
