@@ -65,6 +65,10 @@ def render() -> None:
     )
 
 
+def _title(code: str) -> str:
+    return TITLES.get(code, code.capitalize())
+
+
 def _pick(codes: list[str]) -> str:
     """The topic that the URL names; a click changes the URL first."""
     asked = st.query_params.get("topic")
@@ -73,7 +77,7 @@ def _pick(codes: list[str]) -> str:
         st.segmented_control(
             "Topic",
             codes,
-            format_func=lambda code: TITLES.get(code, code.capitalize()),
+            format_func=_title,
             required=True,
             key=_TOPIC,
             on_change=_to_url,
