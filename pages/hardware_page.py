@@ -13,16 +13,21 @@ from pages.widgets import (
     hardware_placement,
     hardware_source,
     hardware_tables,
+    incidents,
+    store,
+    study_panel,
 )
 from pages.widgets.badges import badge
 from pages.widgets.downloads import chart, table
 from pages.widgets.links import page_link
+from pages.widgets.plain import plain
 
 _HERE_NOTE = "This is the machine that Linkworth runs on."
 
 
 def render() -> None:
     """Draw the machine that the URL names, or the one that was last read."""
+    incidents.section()
     hardware_source.read_this_machine()
     hardware_source.describe()
     shown = hardware_source.choose()
@@ -34,7 +39,7 @@ def render() -> None:
         return
     here = hardware_source.is_here(shown)
     _head(shown, here=here)
-    aside = hardware_tables.incidents(hosts.host_id(shown.host) if here else None)
+    aside = incidents.set_aside(hosts.host_id(shown.host) if here else None)
     if not shown.gpus:
         _without_gpus(shown, here=here)
         return
@@ -58,11 +63,12 @@ def render() -> None:
         )
     st.subheader("Host")
     hardware_tables.host(shown)
+    study_panel.render(store.engine(), [shown.study])
 
 
 def _head(shown: Result, *, here: bool) -> None:
     when = shown.finished_at or shown.started_at
-    words = [badge(shown.origin, shown.validity), shown.title or ""]
+    words = [badge(shown.origin, shown.validity), plain(shown.title)]
     if when is not None:
         words.append(f"read {when:%Y-%m-%d %H:%M} UTC")
     st.markdown(" · ".join(word for word in words if word))
@@ -76,7 +82,7 @@ def _head(shown: Result, *, here: bool) -> None:
 
 def _without_gpus(shown: Result, *, here: bool) -> None:
     for notice in shown.warnings:
-        st.warning(notice.text)
+        st.warning(plain(notice.text, 1000))
     st.info(
         "There is no GPU to show here. Paste another machine's output above, look at the published "
         "studies, or ask What-if what another machine would do."

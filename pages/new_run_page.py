@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 
 from db import jobs
+from models.errors import NotFound
 from pages.widgets import (
     allreduce_form,
     before_start,
@@ -19,6 +20,7 @@ from pages.widgets import (
 from pages.widgets.links import page_link
 from settings import settings
 
+_MOST_WATCHED = 100
 Form = Callable[[], list[dict[str, Any]] | None]
 
 # kind -> (words, form that returns planned jobs)
@@ -123,7 +125,10 @@ def submit(kind: str, planned: list[dict[str, Any]]) -> list[str]:
 
 
 def _watch(job_ids: list[str]) -> None:
-    live_job.watch(job_ids, key="new-run")
+    try:
+        live_job.watch(job_ids[:_MOST_WATCHED], key="new-run")
+    except NotFound as error:  # an old link must not leave a person stuck
+        store.show_error(error)
     if st.button("Another run", key="another"):
         for name in [name for name in st.session_state if str(name).startswith("token-")]:
             del st.session_state[name]

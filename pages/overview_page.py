@@ -8,7 +8,7 @@ from db import hosts, jobs, runs, studies
 from db.engine import Engine
 from pages import PAGES
 from pages.charts import theme
-from pages.widgets import live_job, overview_picture, store
+from pages.widgets import live_job, overview_picture, store, this_machine
 from pages.widgets.badges import badge, plain
 from pages.widgets.downloads import chart, table
 from pages.widgets.links import EXPLORERS, page_link
@@ -93,8 +93,8 @@ def _explain(found: Picture, label: str) -> None:
 
 def _machine(engine: Engine) -> None:
     st.subheader("This machine")
-    known = hosts.list_hosts(engine)
-    gpus = (known[0]["facts"].get("gpus") or []) if known else []
+    known = this_machine.facts()
+    gpus = known.get("gpus") or []
     if gpus:
         for name, count in pd.Series([gpu["name"] for gpu in gpus]).value_counts().items():
             st.markdown(f"{count} × {name}")
@@ -102,6 +102,8 @@ def _machine(engine: Engine) -> None:
         st.markdown("No GPU was found. Two CPU ranks show how everything works.")
     else:
         st.markdown("Not read yet: the worker reads it when it starts.")
+    if hosts.open_incidents(engine):
+        page_link("hardware", "GPUs are set aside after an incident: look after them")
     counts = jobs.counts(engine)
     busy = counts.get("running", 0) + counts.get("queued", 0)
     if busy:

@@ -3,8 +3,8 @@
 import pandas as pd
 import streamlit as st
 
-from db import jobs
-from pages.widgets import store
+from db import hosts, jobs
+from pages.widgets import incidents, store
 from pages.widgets.downloads import table
 from settings import Settings, settings, sources
 
@@ -35,6 +35,14 @@ def render() -> None:
         table(pd.DataFrame(alive), "workers", f"{len(alive)} workers are alive")
     else:
         store.offer_worker("settings-worker")
+    st.subheader("Incidents")
+    if hosts.open_incidents(store.engine()):
+        incidents.section()
+    else:
+        st.caption(
+            "None is open. A machine that went down in mid-run, or a process that could not be "
+            "ended, sets its GPUs aside here until a person has looked after them."
+        )
     st.subheader("Serving engine")
     interpreter = config.vllm_interpreter()
     if interpreter:

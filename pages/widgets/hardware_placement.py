@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -80,7 +81,7 @@ def render(
         store.show_error(error)
         return
     _warn_broken(ranking.best, broken)
-    _best(ranking, here=here)
+    _best(ranking, broken, here=here)
     _others(ranking)
     offered = proposals(links, tp, replicas, **asked)
     pairs = next((one for one in offered if (one.tp, one.replicas) == (2, 2)), None)
@@ -104,7 +105,7 @@ def _warn_broken(best: Placement, broken: Mapping[frozenset[int], str]) -> None:
                 )
 
 
-def _best(ranking: Ranking, *, here: bool) -> None:
+def _best(ranking: Ranking, broken: Mapping[frozenset[int], str], *, here: bool) -> None:
     best = ranking.best
     with st.container(border=True):
         for replica, reason in enumerate(best.reasons):
@@ -123,7 +124,7 @@ def _best(ranking: Ranking, *, here: bool) -> None:
                 "grow over the best links and swap GPUs while that helps."
             )
         st.code("\n".join(commands(best)), language="shell")
-        _open_run(best, here=here)
+        _open_run(best, broken, here=here)
 
 
 def commands(placement: Placement) -> list[str]:
@@ -137,18 +138,22 @@ def commands(placement: Placement) -> list[str]:
     return lines
 
 
-def arm_query(placement: Placement) -> dict[str, str]:
-    """Query parameters of the page New run for this arm."""
+def arm_query(
+    placement: Placement, broken: Mapping[frozenset[int], str] = MappingProxyType({})
+) -> dict[str, str]:
+    """Query parameters of the page New run for this arm; the link is off where it is broken."""
     query = {
         "gpus": ",".join(str(gpu) for group in placement.gpus for gpu in group),
         "tp": str(placement.tp),
     }
     if placement.replicas > 1:
-        query["replicas"] = str(placement.replicas)
+        query |= {"kind": "serving", "replicas": str(placement.replicas)}
+    if any(pair <= set(group) for group in placement.gpus for pair in broken):
+        query["link"] = "off"
     return query
 
 
-def _open_run(best: Placement, *, here: bool) -> None:
+def _open_run(best: Placement, broken: Mapping[frozenset[int], str], *, here: bool) -> None:
     if not here:
         st.caption("This machine is not the one that Linkworth runs on: nothing can be run on it.")
         page_link("what-if", "What would it bring? Ask What-if")
@@ -156,7 +161,7 @@ def _open_run(best: Placement, *, here: bool) -> None:
     if "new-run" in PAGES and st.button(
         "New run with this arm", key="open-arm", icon=":material/play_arrow:"
     ):
-        st.switch_page(make_page("new-run"), query_params=arm_query(best))
+        st.switch_page(make_page("new-run"), query_params=arm_query(best, broken))
 
 
 def _row(words: str, one: Placement) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from db import hosts, jobs, runs
 from importers import recognise
 from models.errors import DuplicateFile, LinkworthError, NotFound, UnreadableFile
 from models.result import Result, dump, parse
-from pages.widgets import live_job, store
+from pages.widgets import live_job, store, this_machine
 from pages.widgets.badges import plain
 from runners.spec import TopologySpec
 from settings import settings
@@ -31,18 +31,9 @@ def known() -> pd.DataFrame:
     return runs.list_runs(store.engine(), kinds=["topology"], limit=200)
 
 
-def this_host() -> str | None:
-    """The id of the machine that this app's worker runs on; None before its first start."""
-    alive = jobs.alive_workers(store.engine())
-    if alive:
-        return str(alive[0]["host"])
-    seen = hosts.list_hosts(store.engine())
-    return str(seen[0]["id"]) if seen else None
-
-
 def is_here(result: Result) -> bool:
     """Whether a result was measured on the machine of this app's worker."""
-    here = this_host()
+    here = this_machine.host_id()
     return result.origin == "measured" and here is not None and hosts.host_id(result.host) == here
 
 

@@ -6,12 +6,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from db import hosts, runs
+from db import runs
 from models.host_findings import Finding, pcie_gb_s
 from models.host_report import product
 from models.result import Gpu, Result
 from pages.widgets import store
 from pages.widgets.downloads import table
+from pages.widgets.plain import plain
 
 # a GPU that moves data has its PCIe link awake
 _LOADED_PCT = 20
@@ -116,8 +117,9 @@ def show_findings(found: Sequence[Finding]) -> None:
 
 
 def _words(one: Finding) -> str:
-    step = f" **Next:** {one.next_step}" if one.next_step else ""
-    return f"**{one.sentence}** {one.meaning}{step}"
+    # names of cards in them come from the driver, or from what somebody pasted
+    step = f" **Next:** {plain(one.next_step, 1000)}" if one.next_step else ""
+    return f"**{plain(one.sentence, 1000)}** {plain(one.meaning, 1000)}{step}"
 
 
 def show_notices(result: Result, found: Sequence[Finding]) -> None:
@@ -125,32 +127,7 @@ def show_notices(result: Result, found: Sequence[Finding]) -> None:
     told = {one.code for one in found}
     for notice in result.warnings:
         if notice.code not in told:
-            st.warning(notice.text)
-
-
-def incidents(host: str | None) -> set[str]:
-    """GPUs set aside after an incident, with a way to clear them; returns UUIDs or indices."""
-    aside: set[str] = set()
-    if host is None:
-        return aside
-    for row in hosts.open_incidents(store.engine(), host):
-        who = f"GPU {row['gpu']}" if row["gpu"] is not None else "All GPUs of this machine"
-        st.error(f"**{who}: set aside.** {row['text']}")
-        if st.button("I have looked after it: use it again", key=f"clear-{row['id']}"):
-            clear(str(row["id"]))
-            st.rerun()
-        aside.add("*" if row["gpu"] is None else str(row["gpu"]))
-    return aside
-
-
-def clear(incident_id: str) -> None:
-    """Let a GPU work again.
-
-    Raises:
-        ReadOnly: Demo mode.
-    """
-    store.refuse_read_only()
-    hosts.clear_incident(store.engine(), incident_id)
+            st.warning(plain(notice.text, 1000))
 
 
 def host(result: Result) -> None:

@@ -11,9 +11,21 @@ from db import jobs
 from pages.widgets import store
 from pages.widgets.badges import state_badge
 from pages.widgets.links import explorer_link, page_link
+from pages.widgets.plain import plain
+from pages.widgets.run_telemetry import HELD_BACK
 
 ACTIVE = ("queued", "running")
 LOG_LINES = 12
+# telemetry -> column of the live table
+LIVE = {
+    "power_w": "power (W)",
+    "temperature_c": "temperature (°C)",
+    "sm_clock_mhz": "SM clock (MHz)",
+    "utilization_pct": "load (%)",
+    "cpu_pct": "load (%)",
+    "cpu_mhz": "clock (MHz)",
+    "load_1min": "load average (1 min)",
+}
 
 
 def duration_words(seconds: float | None) -> str:
@@ -65,7 +77,7 @@ def _draw(job: dict[str, Any], key: str) -> None:
     database = store.engine()
     with st.container(border=True):
         left, right = st.columns([5, 1], vertical_alignment="center")
-        left.markdown(f"**{job['title'] or job['kind']}**  {state_badge(job['state'])}")
+        left.markdown(f"**{plain(job['title'] or job['kind'])}**  {state_badge(job['state'])}")
         if job["state"] in ACTIVE:
             if job["cancel_requested"]:
                 right.caption("Cancelling …")
@@ -88,20 +100,58 @@ def _draw(job: dict[str, Any], key: str) -> None:
 def _draw_queued(job: dict[str, Any], key: str) -> None:
     if jobs.alive_workers(store.engine()):
         why = jobs.waiting_for(store.engine(), job["id"])
-        st.caption(why or "Waiting for its turn: one job at a time uses a device.")
+        st.caption(plain(why) or "Waiting for its turn: one job at a time uses a device.")
     else:
         store.offer_worker(f"{key}-worker-{job['id']}")
 
 
 def _draw_running(job: dict[str, Any]) -> None:
-    words = [job["stage"] or "Starting", duration_words(_elapsed(job)) + " so far"]
+    words = [plain(job["stage"]) or "Starting", duration_words(_elapsed(job)) + " so far"]
     left = duration_words(job["eta_s"])
     if left:
         words.append(f"about {left} left")
     st.progress(min(max(job["fraction"] or 0.0, 0.0), 1.0), text=" · ".join(words))
     if job["message"]:
-        st.caption(job["message"])
+        st.caption(plain(job["message"]))
+    _draw_machine(job["live"] or [])
     _draw_rounds(job)
+
+
+def _draw_machine(rows: list[dict[str, Any]]) -> None:
+    """Power, temperature, clock and load at this moment, a row a GPU; one line for the CPU."""
+    frame = machine_frame(rows)
+    if frame.empty:
+        return
+    if list(frame["device"]) == ["CPU"]:
+        only = frame.iloc[0].drop("device")
+        st.caption("CPU now: " + " · ".join(f"{name} {value:,.4g}" for name, value in only.items()))
+        return
+    st.dataframe(
+        frame,
+        hide_index=True,
+        height="content",
+        alt=f"How {len(frame)} devices do at this moment",
+    )
+
+
+def machine_frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """The last telemetry of a running job; what no device tells is left out."""
+    shown = []
+    for row in rows:
+        used = row.get("memory_used_bytes")
+        held = row.get("throttle_reasons")
+        shown.append(
+            {
+                "device": f"GPU {row.get('index', row['uuid'])}" if row.get("uuid") else "CPU",
+                **{words: row[name] for name, words in LIVE.items() if row.get(name) is not None},
+                "memory in use (GB)": None if used is None else used / 1e9,
+                "held back": None
+                if held is None
+                else ", ".join(HELD_BACK.get(name, name) for name in held if name != "gpu_idle")
+                or "no",
+            }
+        )
+    return pd.DataFrame(shown).dropna(axis="columns", how="all")
 
 
 def _draw_rounds(job: dict[str, Any]) -> None:
@@ -118,7 +168,8 @@ def _draw_end(job: dict[str, Any]) -> None:
     if job["state"] == "succeeded":
         st.caption(f"Took {took}." if took else "")
     else:
-        st.error(job["reason"] or "It ended without saying why; the log below may tell.")
+        reason = plain(job["reason"], 1500)
+        st.error(reason or "It ended without saying why; the log below may tell.")
     if job["run_id"]:
         explorer_link(job["kind"], job["run_id"])
         page_link("runs", "Conditions and raw data", run=job["run_id"])

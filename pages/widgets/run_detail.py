@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import altair as alt
 import pandas as pd
 import streamlit as st
 
@@ -11,20 +10,11 @@ from db import runs
 from models import result as result_shape
 from models.metrics import METRICS
 from models.result import Result
-from pages.widgets import store
+from pages.widgets import run_telemetry, store
 from pages.widgets.badges import badge
-from pages.widgets.downloads import chart, table
+from pages.widgets.downloads import table
 from pages.widgets.links import explorer_link
-
-# telemetry column -> axis title
-TELEMETRY = {
-    "sm_clock_mhz": "SM clock (MHz)",
-    "power_w": "Power (W)",
-    "temperature_c": "Temperature (°C)",
-    "utilization_pct": "Utilisation (%)",
-    "cpu_percent": "CPU load (%)",
-    "cpu_freq_mhz": "CPU clock (MHz)",
-}
+from pages.widgets.plain import plain
 
 
 def measurement_frame(run: Result) -> pd.DataFrame:
@@ -51,14 +41,14 @@ def render(run_id: str) -> None:
     """Draw everything that is known of one run."""
     database = store.engine()
     run = runs.load(database, run_id)
-    st.subheader(run.title or f"{run.kind} run")
+    st.subheader(plain(run.title) or f"{run.kind} run")
     st.markdown(badge(run.origin, run.validity))
     for reason in run.reasons:
-        st.warning(reason)
+        st.warning(plain(reason, 1000))
     if run.validity == "invalid":
         st.caption("An invalid run is shown, and never enters a comparison or the money.")
     for notice in run.warnings:
-        st.caption(f"⚠ {notice.text}")
+        st.caption(f"⚠ {plain(notice.text, 1000)}")
     left, right = st.columns(2)
     with left:
         explorer_link(run.kind, run_id)
@@ -79,7 +69,7 @@ def render(run_id: str) -> None:
             on_click="ignore",
         )
     _conditions(run)
-    _telemetry(run_id)
+    run_telemetry.render(run_id)
     _files(run_id)
     if run.origin != "published" and st.button("Delete this run …", key="run-delete"):
         store.refuse_read_only()
@@ -115,37 +105,6 @@ def run_id_words(run: Result) -> dict[str, Any]:
     }
 
 
-def _telemetry(run_id: str) -> None:
-    frame = runs.telemetry(store.engine(), run_id)
-    known = [name for name in TELEMETRY if name in frame.columns and frame[name].notna().any()]
-    if frame.empty or not known:
-        return
-    with st.expander("Telemetry while it ran"):
-        name = st.selectbox(
-            "Reading", known, format_func=TELEMETRY.__getitem__, key="run-telemetry"
-        )
-        shown = frame.assign(device=frame.get("uuid", "CPU"))
-        shown = shown[["t", "device", name]].dropna()
-        shown = shown.assign(seconds=shown["t"] - shown["t"].min())
-        drawing = (
-            alt.Chart(shown)
-            .mark_line()
-            .encode(
-                x=alt.X("seconds:Q", title="Time since start (s)"),
-                y=alt.Y(f"{name}:Q", title=TELEMETRY[name], scale=alt.Scale(zero=False)),
-                color=alt.Color("device:N", title="Device"),
-            )
-        )
-        low, high = shown[name].min(), shown[name].max()
-        chart(
-            drawing,
-            f"telemetry-{name}",
-            f"{TELEMETRY[name]} ranged from {low:.0f} to {high:.0f} while the run lasted",
-            shown,
-            key=f"telemetry-{name}",
-        )
-
-
 def _files(run_id: str) -> None:
     files = runs.raw(store.engine(), run_id)
     if not files:
@@ -154,7 +113,7 @@ def _files(run_id: str) -> None:
         st.caption("As they were produced or uploaded, secrets removed; the hash proves it.")
         for position, file in enumerate(files):
             left, right = st.columns([4, 1])
-            left.markdown(f"`{file['name']}`  SHA-256 `{file['sha256']}`")
+            left.markdown(f"{plain(file['name'])}  SHA-256 `{file['sha256']}`")
             right.download_button(
                 "Download",
                 data=file["data"],
@@ -166,7 +125,9 @@ def _files(run_id: str) -> None:
 
 @st.dialog("Delete this run?")
 def _confirm_delete(run_id: str, title: str) -> None:
-    st.markdown(f"**{title}** (`{run_id}`), its samples, telemetry and raw files will be deleted.")
+    st.markdown(
+        f"**{plain(title)}** (`{run_id}`), its samples, telemetry and raw files will be deleted."
+    )
     st.caption("Nothing else is touched. Download its JSON first if you may need it.")
     if st.button("Delete", type="primary", key="run-delete-yes"):
         delete(run_id)

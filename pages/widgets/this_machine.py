@@ -13,7 +13,7 @@ _A_WEEK_S = 7 * 86_400.0
 def host_id() -> str | None:
     """How the database knows it; None before the first worker's first sign of life.
 
-    Never the host of an imported result, however new: nothing can be started there.
+    Never the host of an imported or shipped result, however new: nothing can be started there.
     """
     engine = store.engine()
     heard = jobs.alive_workers(engine)
@@ -29,11 +29,9 @@ def host_id() -> str | None:
 
 
 def facts() -> dict[str, Any]:
-    """What is known of it; empty before it was read."""
-    known = hosts.list_hosts(store.engine())
+    """What is known of it; empty before its worker has read it."""
     wanted = host_id()
-    if wanted is None:
-        return dict(known[0]["facts"]) if known else {}
+    known = hosts.list_hosts(store.engine()) if wanted is not None else []
     return next((dict(row["facts"]) for row in known if row["id"] == wanted), {})
 
 
@@ -47,4 +45,4 @@ def gpu_words(name: object, known: list[dict[str, Any]]) -> str:
     for gpu in known:
         if str(name) in (str(gpu.get("uuid")), str(gpu.get("index"))):
             return f"GPU {gpu['index']}"
-    return f"GPU {name}"
+    return str(name) if str(name).startswith(("GPU-", "MIG-")) else f"GPU {name}"

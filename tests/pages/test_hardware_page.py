@@ -11,7 +11,13 @@ from streamlit.testing.v1 import AppTest
 from db import hosts, jobs, runs
 from models.errors import ReadOnly, UnreadableFile
 from models.result import Gpu, Measurement, Notice, Result, Tool, utc_now
-from pages.widgets import hardware_p2p, hardware_placement, hardware_source, hardware_tables
+from pages.widgets import (
+    hardware_p2p,
+    hardware_placement,
+    hardware_source,
+    hardware_tables,
+    incidents,
+)
 from runners.spec import P2PSpec
 from settings import settings
 
@@ -33,6 +39,12 @@ def page(database: Engine) -> Callable[..., AppTest]:
         return at.run()
 
     return opened
+
+
+def a_worker(engine: Engine) -> None:
+    """This machine, as a worker that started on it leaves it."""
+    hosts.remember(engine, HOST)
+    jobs.heartbeat(engine, "w", pid=1, host=str(HOST["hostname"]))
 
 
 def measured(n: int = 4, **changes: object) -> Result:
@@ -144,7 +156,7 @@ def test_more_groups_than_gpus_is_a_sentence(page: Callable[..., AppTest]) -> No
 def test_this_machine_shows_its_gpus_findings_and_opens_a_run(
     database: Engine, page: Callable[..., AppTest]
 ) -> None:
-    hosts.remember(database, HOST)
+    a_worker(database)
     runs.store(database, measured())
     at = page()
     assert not at.exception
@@ -162,7 +174,7 @@ def test_this_machine_shows_its_gpus_findings_and_opens_a_run(
 def test_a_gpu_set_aside_is_said_left_out_and_can_be_cleared(
     database: Engine, page: Callable[..., AppTest]
 ) -> None:
-    hosts.remember(database, HOST)
+    a_worker(database)
     runs.store(database, measured())
     incident = hosts.add_incident(
         database,
@@ -172,7 +184,8 @@ def test_a_gpu_set_aside_is_said_left_out_and_can_be_cleared(
         gpu="GPU-00000000-0000",
     )
     at = page(groupsize="2")
-    assert "It went down." in at.error[0].value
+    assert at.error[0].value == "**GPU-00000000-0000 is set aside.** It went down."
+    assert "Look for Xid messages" in texts(at)
     assert "CUDA_VISIBLE_DEVICES=1,3" in at.code[0].value
     at.checkbox(key="leave-out").uncheck().run()
     assert "CUDA_VISIBLE_DEVICES=0,2" in at.code[0].value
@@ -212,7 +225,7 @@ def test_a_generation_seen_under_load_stands_in_the_table(database: Engine) -> N
 def test_a_machine_without_gpus_keeps_the_page_useful(
     database: Engine, page: Callable[..., AppTest]
 ) -> None:
-    hosts.remember(database, HOST)
+    a_worker(database)
     text = "No NVIDIA driver was found on this machine."
     runs.store(
         database,
@@ -233,7 +246,7 @@ def test_a_machine_without_gpus_keeps_the_page_useful(
 
 
 def test_one_gpu_has_no_link(database: Engine, page: Callable[..., AppTest]) -> None:
-    hosts.remember(database, HOST)
+    a_worker(database)
     runs.store(database, measured(1))
     at = page()
     assert not at.exception
@@ -338,7 +351,7 @@ def test_a_demo_shows_a_pasted_machine_and_stores_and_starts_nothing(
         with pytest.raises(ReadOnly):
             hardware_p2p.start(P2PSpec(device="cpu", ranks=2))
         with pytest.raises(ReadOnly):
-            hardware_tables.clear("x")
+            incidents.clear("x")
         assert jobs.list_jobs(database) == []
     finally:
         settings.cache_clear()
@@ -375,7 +388,7 @@ def checked(**changes: object) -> Result:
 def test_starting_a_check_queues_one_job_for_the_gpus_by_uuid(
     database: Engine, page: Callable[..., AppTest]
 ) -> None:
-    hosts.remember(database, HOST)
+    a_worker(database)
     runs.store(database, measured(2))
     at = page()
     at.checkbox(key="check-load").check().run()
@@ -392,7 +405,7 @@ def test_starting_a_check_queues_one_job_for_the_gpus_by_uuid(
 def test_the_last_check_of_this_machine_is_shown_with_its_matrix(
     database: Engine, page: Callable[..., AppTest]
 ) -> None:
-    hosts.remember(database, HOST)
+    a_worker(database)
     runs.store(database, measured(2))
     runs.store(database, checked())
     at = page()
@@ -414,7 +427,7 @@ def pair(src: int, dst: int, code: str, sentence: str, step: str, tier: str | No
 def test_every_pair_has_its_verdict_and_a_broken_one_is_kept_out_of_groups(
     database: Engine, page: Callable[..., AppTest]
 ) -> None:
-    hosts.remember(database, HOST)
+    a_worker(database)
     runs.store(database, measured(3))
     wrong = "Granted but wrong: 3 values arrived wrong."
     runs.store(
@@ -457,7 +470,7 @@ def test_every_pair_has_its_verdict_and_a_broken_one_is_kept_out_of_groups(
 def test_a_real_check_counts_more_than_a_rehearsal(
     database: Engine, page: Callable[..., AppTest]
 ) -> None:
-    hosts.remember(database, HOST)
+    a_worker(database)
     runs.store(database, measured(2))
     runs.store(database, checked(title="real", spec={"device": "cuda"}))
     runs.store(database, checked(title="rehearsal", spec={"device": "cpu"}))
@@ -470,7 +483,7 @@ def test_a_real_check_counts_more_than_a_rehearsal(
 def test_another_tools_result_is_shown_with_its_reason(
     database: Engine, page: Callable[..., AppTest]
 ) -> None:
-    hosts.remember(database, HOST)
+    a_worker(database)
     runs.store(database, measured(2))
     run_id = runs.store(
         database,
@@ -503,7 +516,16 @@ def test_the_arm_of_a_placement_travels_in_the_url() -> None:
 
     links = measured().links or []
     two = rank_placements(links, 2, 2).best
-    assert hardware_placement.arm_query(two) == {"gpus": "0,2,1,3", "tp": "2", "replicas": "2"}
+    assert hardware_placement.arm_query(two) == {
+        "gpus": "0,2,1,3",
+        "tp": "2",
+        "replicas": "2",
+        "kind": "serving",
+    }
+    broken = {frozenset((1, 3)): "Values were wrong."}
+    assert hardware_placement.arm_query(two, broken)["link"] == "off"
+    apart = {frozenset((0, 1)): "Values were wrong."}  # in two groups: nobody uses that link
+    assert "link" not in hardware_placement.arm_query(two, apart)
     assert hardware_placement.arm_query(rank_placements(links, 2).best) == {
         "gpus": "0,2",
         "tp": "2",
@@ -530,7 +552,7 @@ def test_every_sample_can_be_looked_at(database: Engine, page: Callable[..., App
 def test_the_button_opens_a_new_run_with_that_arm(
     database: Engine, open_page: Callable[..., AppTest]
 ) -> None:
-    hosts.remember(database, HOST)
+    a_worker(database)
     runs.store(database, measured())
     at = open_page("hardware")
     assert not at.exception

@@ -28,6 +28,7 @@ def gpu_host(engine: Engine, n: int = 2) -> None:
         for i in range(n)
     ]
     hosts.remember(engine, {"hostname": "abc", "gpus": gpus})
+    jobs.heartbeat(engine, "w", pid=1, host="abc")
 
 
 def test_cpu_sweep_is_queued_once_however_often_start_is_clicked(
@@ -179,7 +180,6 @@ def test_a_gpu_in_use_is_told_before_the_start(database: Engine, open_page: Open
 
 def test_a_gpu_set_aside_is_told_before_the_start(database: Engine, open_page: OpenPage) -> None:
     gpu_host(database)
-    jobs.heartbeat(database, "w", pid=1, host="abc")
     hosts.add_incident(database, host="abc", gpu=UUIDS[1], kind="survivor", text="It hung.")
     assert "**GPU 1 is set aside after an incident.** It hung" in warnings(open_page("new-run"))
     assert warnings(open_page("new-run", gpus="0")) == ""
@@ -194,6 +194,7 @@ def test_unlike_cards_and_a_lost_one_are_told_before_the_start(
     ]
     lost = ["GPU 2 has fallen off the bus."]
     hosts.remember(database, {"hostname": "abc", "gpus": gpus, "gpu_problems": lost})
+    jobs.heartbeat(database, "w", pid=1, host="abc")
     said = warnings(open_page("new-run")).replace("\\", "")
     assert "GPU 2 has fallen off the bus." in said
     assert "The GPUs differ: 1x RTX 3060 and 1x RTX 3090." in said
@@ -203,7 +204,6 @@ def test_unlike_cards_and_a_lost_one_are_told_before_the_start(
 def test_an_imported_machine_is_not_this_one(database: Engine, open_page: OpenPage) -> None:
     """However new: nothing can be started on the machine that a file speaks of."""
     gpu_host(database)
-    jobs.heartbeat(database, "w", pid=1, host="abc")
     foreign = {"hostname": "zzz", "gpus": [{"index": 0, "uuid": "GPU-x", "name": "Far away"}]}
     tool = Tool(name="linkworth")
     runs.store(database, Result(kind="allreduce", origin="imported", tool=tool, host=foreign))
@@ -218,6 +218,15 @@ def test_an_impossible_request_is_a_sentence(database: Engine, open_page: OpenPa
     at.multiselect(key="gpu-choice").set_value([]).run()
     assert at.info[0].value == "Choose the GPUs that take part."
     assert not [button for button in at.button if button.key == "start"]
+
+
+def test_a_link_to_a_job_that_is_gone_leads_back_to_the_form(
+    database: Engine, open_page: OpenPage
+) -> None:
+    at = open_page("new-run", jobs="no-such-job")
+    assert "There is no such job" in at.error[0].value
+    at.button(key="another").click().run()
+    assert at.button(key="start")
 
 
 def test_another_run_has_a_token_of_its_own(database: Engine, open_page: OpenPage) -> None:

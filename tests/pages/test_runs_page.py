@@ -1,6 +1,7 @@
 """Runs: filters, one run opened from the URL, deletion by id, the queue."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
@@ -161,6 +162,47 @@ def test_a_running_job_shows_stage_progress_and_time_left(
     assert bar.value == 40
     assert "about 42 s left" in bar.text
     assert any("1 KB (us)" in frame.value.columns for frame in at.dataframe)
+
+
+def running(engine: Engine, live: list[dict[str, Any]]) -> None:
+    job_id = jobs.enqueue(engine, SPEC, title="Running sweep")
+    jobs.heartbeat(engine, "w", pid=1, host="abc")
+    assert jobs.claim(engine, "w")
+    jobs.heartbeat(engine, "w", pid=1, host="abc", job_id=job_id, live=live)
+
+
+def test_a_running_job_shows_how_its_gpus_do(database: Engine, open_page: OpenPage) -> None:
+    running(
+        database,
+        [
+            {
+                "uuid": "GPU-a",
+                "index": 0,
+                "power_w": 312.5,
+                "temperature_c": 61,
+                "sm_clock_mhz": 1755,
+                "utilization_pct": 98,
+                "memory_used_bytes": 20_000_000_000,
+                "throttle_reasons": ["sw_power_cap"],
+            },
+            {"uuid": "GPU-b", "index": 1, "power_w": 88.0, "throttle_reasons": ["gpu_idle"]},
+        ],
+    )
+    at = open_page("runs")
+    (frame,) = [one.value for one in at.dataframe if "power (W)" in one.value.columns]
+    assert list(frame["device"]) == ["GPU 0", "GPU 1"]
+    assert list(frame["power (W)"]) == [312.5, 88.0]
+    assert list(frame["held back"]) == ["at its power limit", "no"]
+    assert frame["load (%)"].iloc[0] == 98
+    assert frame["memory in use (GB)"].iloc[0] == 20
+
+
+def test_a_running_job_on_the_cpu_shows_its_load_in_a_line(
+    database: Engine, open_page: OpenPage
+) -> None:
+    running(database, [{"cpu_pct": 87.5, "cpu_mhz": 2400.0, "load_1min": 1.5}])
+    said = [caption.value for caption in open_page("runs").caption]
+    assert "CPU now: load (%) 87.5 · clock (MHz) 2,400 · load average (1 min) 1.5" in said
 
 
 def test_an_ended_job_without_a_run_gives_its_reason(database: Engine, open_page: OpenPage) -> None:
