@@ -25,6 +25,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from serving_plans import PLANS  # noqa: E402
+
 from models.errors import LinkworthError  # noqa: E402
 from models.result import Bundle, EvaluationRef, Result, Study, dump, parse, utc_now  # noqa: E402
 from models.serving_words import cell_widths, study_sentences  # noqa: E402
@@ -50,28 +52,6 @@ OFFLINE = {
     "VLLM_SLEEP_WHEN_IDLE": "1",  # servers that wait for their turn must not take the processors
 }
 KV_BYTES = 6 * 2**30  # fixed, so that arms starting together do not judge each other's memory
-PLANS = {
-    "one-gpu": [
-        ("cuda-graphs", {"gpus": [0], "tp": 1}, {}, None),
-        ("enforce-eager", {"gpus": [0], "tp": 1}, {"enforce-eager": True}, None),
-    ],
-    "two-gpu": [
-        ("tp1", {"gpus": [0], "tp": 1}, {}, "2xtp1"),
-        ("2xtp1", {"gpus": [0, 1], "tp": 1, "replicas": 2}, {}, None),
-        ("tp2-link-on", {"gpus": [0, 1], "tp": 2, "link": "on"}, {}, None),
-        (
-            "tp2-no-custom-all-reduce",
-            {"gpus": [0, 1], "tp": 2, "link": "on", "custom_all_reduce": False},
-            {},
-            None,
-        ),
-        ("tp2-link-off", {"gpus": [0, 1], "tp": 2, "link": "off"}, {}, None),
-    ],
-    "cpu": [
-        ("tp1", {"tp": 1, "cpu_cores": "0"}, {}, None),
-        ("tp1-eager", {"tp": 1, "cpu_cores": "1"}, {"enforce-eager": True}, None),
-    ],
-}
 START_S, FIRST_ROUND_S = 160.0, 120.0
 
 

@@ -1,0 +1,60 @@
+"""Which arms a serving study measures, by the machine that it is for.
+
+An arm is its name, what `runners.spec` calls the arm, more engine flags, and the arm in whose
+server it is measured too: a single replica is one of the replicas' servers, not one more start.
+"""
+
+from typing import Any
+
+ArmPlan = tuple[str, dict[str, Any], dict[str, Any], str | None]
+
+
+def _many(n: int) -> list[ArmPlan]:
+    """Every TP size on n linked GPUs, and replicas of the half against TP over all."""
+    gpus = list(range(n))
+    half = n // 2
+    arms: list[ArmPlan] = [
+        ("tp1", {"gpus": [0], "tp": 1}, {}, f"{n}xtp1"),
+        (f"{n}xtp1", {"gpus": gpus, "tp": 1, "replicas": n}, {}, None),
+    ]
+    tp = 2
+    while tp <= half:
+        replicas = n // tp
+        shared = f"{replicas}xtp{tp}"
+        arms += [
+            (f"tp{tp}", {"gpus": gpus[:tp], "tp": tp, "link": "on"}, {}, shared),
+            (shared, {"gpus": gpus, "tp": tp, "replicas": replicas, "link": "on"}, {}, None),
+        ]
+        tp *= 2
+    return [
+        *arms,
+        (f"tp{n}", {"gpus": gpus, "tp": n, "link": "on"}, {}, None),
+        (f"tp{n}-link-off", {"gpus": gpus, "tp": n, "link": "off"}, {}, None),
+    ]
+
+
+PLANS: dict[str, list[ArmPlan]] = {
+    "one-gpu": [
+        ("cuda-graphs", {"gpus": [0], "tp": 1}, {}, None),
+        ("enforce-eager", {"gpus": [0], "tp": 1}, {"enforce-eager": True}, None),
+    ],
+    "two-gpu": [
+        ("tp1", {"gpus": [0], "tp": 1}, {}, "2xtp1"),
+        ("2xtp1", {"gpus": [0, 1], "tp": 1, "replicas": 2}, {}, None),
+        ("tp2-link-on", {"gpus": [0, 1], "tp": 2, "link": "on"}, {}, None),
+        (
+            "tp2-no-custom-all-reduce",
+            {"gpus": [0, 1], "tp": 2, "link": "on", "custom_all_reduce": False},
+            {},
+            None,
+        ),
+        ("tp2-link-off", {"gpus": [0, 1], "tp": 2, "link": "off"}, {}, None),
+    ],
+    "four-gpu": _many(4),
+    "eight-gpu": _many(8),
+    # a rehearsal of the whole path on two cores
+    "cpu": [
+        ("tp1", {"tp": 1, "cpu_cores": "0"}, {}, None),
+        ("tp1-eager", {"tp": 1, "cpu_cores": "1"}, {"enforce-eager": True}, None),
+    ],
+}
