@@ -42,17 +42,19 @@ def list_runs(
     validities: Collection[str] | None = None,
     study: str | None = None,
     text: str | None = None,
+    hosts: Collection[str] | None = None,
     shipped: bool | None = None,
     limit: int = 500,
     offset: int = 0,
 ) -> pd.DataFrame:
     """Runs, newest first, one row each; ``reasons`` is a list, times carry their zone.
 
-    ``shipped`` asks only for those that came with the code, or only for all others.
+    ``hosts`` are ids of machines. ``shipped`` asks only for those that came with the code, or only
+    for all others.
     """
     statement = _filtered(
         select(*_LISTED), kinds=kinds, origins=origins, validities=validities, study=study,
-        text=text, shipped=shipped,
+        text=text, hosts=hosts, shipped=shipped,
     )  # fmt: skip
     statement = statement.order_by(Run.created_at.desc(), Run.number.desc())
     with reading(engine) as connection:
@@ -68,12 +70,13 @@ def count(
     validities: Collection[str] | None = None,
     study: str | None = None,
     text: str | None = None,
+    hosts: Collection[str] | None = None,
     shipped: bool | None = None,
 ) -> int:
     """How many runs ``list_runs`` would list without a limit."""
     statement = _filtered(
         select(func.count()).select_from(Run), kinds=kinds, origins=origins,
-        validities=validities, study=study, text=text, shipped=shipped,
+        validities=validities, study=study, text=text, hosts=hosts, shipped=shipped,
     )  # fmt: skip
     with reading(engine) as connection:
         return int(connection.execute(statement).scalar_one())
@@ -85,6 +88,7 @@ def measurements(
     run_ids: Collection[str] | None = None,
     kinds: Collection[str] | None = None,
     metrics: Collection[str] | None = None,
+    statistics: Collection[str] | None = None,
     include_invalid: bool = True,
     limit: int | None = None,
 ) -> pd.DataFrame:
@@ -97,6 +101,7 @@ def measurements(
         run_ids: Only these runs.
         kinds: Only runs of these kinds.
         metrics: Only these metrics.
+        statistics: Only these statistics.
         include_invalid: Whether runs that are invalid come along.
         limit: At most so many rows, the newest.
     """
@@ -112,6 +117,8 @@ def measurements(
         statement = statement.join(Run, Run.number == Measurement.run_number).where(*wanted)
     if metrics is not None:
         statement = statement.where(Measurement.metric.in_(list(metrics)))
+    if statistics is not None:
+        statement = statement.where(Measurement.statistic.in_(list(statistics)))
     in_order = (Measurement.run_number, Measurement.number)
     if limit is None:
         statement = statement.order_by(*in_order)
@@ -200,9 +207,15 @@ def _filtered(
     validities: Collection[str] | None,
     study: str | None,
     text: str | None,
+    hosts: Collection[str] | None,
     shipped: bool | None,
 ) -> Select[Any]:
-    for column, wanted in ((Run.kind, kinds), (Run.origin, origins), (Run.validity, validities)):
+    for column, wanted in (
+        (Run.kind, kinds),
+        (Run.origin, origins),
+        (Run.validity, validities),
+        (Run.host_id, hosts),
+    ):
         if wanted is not None:
             statement = statement.where(column.in_(list(wanted)))
     if study is not None:

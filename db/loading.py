@@ -1,5 +1,6 @@
 """Reading one run back, as the result that it was."""
 
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import Connection, Engine, select
@@ -20,6 +21,20 @@ def load(engine: Engine, run_id: str) -> Result:
     """
     with reading(engine) as connection:
         return load_in(connection, number_of(connection, run_id))
+
+
+def heads(engine: Engine, run_ids: Collection[str]) -> dict[str, Result]:
+    """Several runs at once as ``load`` reads them, without measurements, samples and telemetry.
+
+    Returns:
+        Id -> run, in the order of ``run_ids``; those that are not there are left out.
+    """
+    with reading(engine) as connection:
+        rows = connection.execute(
+            select(*Run.__table__.columns).where(Run.id.in_(list(run_ids)))
+        ).mappings()
+        found = {row["id"]: Result.model_validate(_head(row)) for row in rows}
+    return {run_id: found[run_id] for run_id in run_ids if run_id in found}
 
 
 def number_of(connection: Connection, run_id: str) -> int:
