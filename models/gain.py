@@ -167,9 +167,10 @@ def assumed_around(
         assumed_spread: Relative spread of one round of one arm.
     """
     error = assumed_spread * math.sqrt(2 / max(rounds, 1))
+    counted = "1 round" if rounds == 1 else f"{rounds} rounds"
     note = (
-        f"{rounds} round{'s' if rounds > 1 else ''} an arm show no spread: each is assumed to "
-        f"scatter by {100 * assumed_spread:.0f} %."
+        f"With {counted} an arm no spread shows: a round is assumed to scatter by "
+        f"{100 * assumed_spread:.0f} %."
     )
     return Gain(
         kind="few_rounds",

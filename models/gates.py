@@ -77,6 +77,11 @@ class ArmFacts:
         return self.failed / (self.failed + self.completed)
 
 
+def money_speaks(gates: Sequence[Gate]) -> bool:
+    """Whether the earlier gates let the money speak."""
+    return not any(gate.state == "failed" for gate in gates[:2])
+
+
 def correctness(facts: ArmFacts | None, limits: Thresholds) -> Gate:
     """Gate 1: values, outputs and error rate of the candidate.
 

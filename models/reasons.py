@@ -7,7 +7,7 @@ import numpy as np
 from models.decision import payback_quantile
 from models.economics import is_above_ceiling
 from models.gain import Gain
-from models.gates import Thresholds
+from models.gates import Thresholds, money_speaks
 from models.purchase import INPUTS, Purchase
 from models.risk import bound_words
 from models.sensitivity import utilisation_at
@@ -62,6 +62,8 @@ def reasons_for(facts: Facts, context: Context) -> list[str]:
     outcome, gain, typical = facts.outcome, facts.gain, context.typical
     symbol = facts.symbol
     found: Weighted = []
+    if not money_speaks(facts.gates):
+        return [f"A gain of {100 * gain.value:+.1f} % {_told(gain)}."] if gain.value > 0 else []
     if outcome.p_positive > 0.5:
         low, high = outcome.npv[0], outcome.npv[-1]
         found.append(
@@ -114,6 +116,8 @@ def reasons_for(facts: Facts, context: Context) -> list[str]:
 
 def _told(gain: Gain) -> str:
     """Who says so."""
+    if gain.kind == "point" and gain.origin == "predicted":
+        return "is the most that any link could bring"
     if gain.origin in ("predicted", "assumed", "described"):
         return f"is {gain.origin}"
     where = " on somebody else's machine" if gain.origin == "published" else ""
@@ -125,6 +129,8 @@ def reasons_against(facts: Facts, context: Context, limits: Thresholds) -> list[
     outcome, gain, typical = facts.outcome, facts.gain, context.typical
     symbol = facts.symbol
     found: Weighted = [(2.0, gate.words) for gate in facts.gates[:2] if gate.state == "failed"]
+    if not money_speaks(facts.gates):
+        return strongest([*found, (0.9, "No money makes up for a failed gate.")])
     if is_above_ceiling(gain.value, facts.ceiling):
         found.append((1.5, "The gain lies above the ceiling of any link: a measurement is broken."))
     if gain.value <= 0:
@@ -193,6 +199,8 @@ def changes(facts: Facts, verdict: Verdict, context: Context) -> list[str]:
             f"{verdict.more_soak_hours:,.0f} more hours under load without an incident would "
             "settle stability."
         )
+    if not money_speaks(facts.gates):
+        return ["The failed gate: mend what it names, then measure the candidate again."]
     for name in ("price", "demand", "gain", "rate_added"):
         found += _turn(facts, context.case, name)
     if facts.deciding:

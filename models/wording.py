@@ -53,10 +53,10 @@ def amount(name: str, value: float | None, symbol: str = "$") -> str:
     return f"{value:,.1f} {unit}"
 
 
-def months(value: float | None, horizon: int) -> str:
-    """A payback time, or that it never comes."""
+def months(value: float | None, horizon: int = 0) -> str:
+    """A payback time, or that it never comes (within a horizon, where one is given)."""
     if value is None or not math.isfinite(value):
-        return f"never within {horizon} months"
+        return f"never within {horizon} months" if horizon else "never"
     if value == 0:
         return "at once"
     return f"month {value:g}" if float(value).is_integer() else f"{value:,.1f} months"

@@ -26,22 +26,13 @@ def render() -> None:
     told = st.session_state.pop("catalogue-told", None)
     if told:
         st.success(told)
-    kind = str(
-        st.segmented_control(
-            "Figures",
-            list(KINDS),
-            default="prices",
-            format_func=KINDS.__getitem__,
-            required=True,
-            key="kind",
-            bind="query-params",
-        )
-    )
+    kind = _kind()
     _, problem = catalogue_store.current(engine)
     if problem:
         st.warning(problem)
     mine = catalogue_store.edits(engine)[kind]
-    rows = {key: dict(row) for key, row in {**shipped_rows(kind), **mine}.items()}
+    # damaged edits are left out, and can still be taken back below
+    rows = {**shipped_rows(kind), **({} if problem else mine)}
     today = datetime.now(UTC).date()
     st.caption(_EXPLAINED[kind])
     frame = frame_of(kind, rows, set(shipped_rows(kind)), set(mine), today)
@@ -60,6 +51,22 @@ def render() -> None:
         )
     catalogue_form.render(engine, kind, rows, mine, today)
     page_link("roi", "Weigh a purchase with these figures")
+
+
+def _kind() -> str:
+    """Which figures; ``?kind=priors`` chooses them, whatever they are called."""
+    asked = st.query_params.get("kind")
+    kind = st.segmented_control(
+        "Figures",
+        list(KINDS),
+        default=asked if asked in KINDS else "prices",
+        format_func=KINDS.__getitem__,
+        required=True,
+        key="catalogue-kind",
+    )
+    if kind != "prices" or "kind" in st.query_params:
+        st.query_params["kind"] = kind
+    return str(kind)
 
 
 def frame_of(
@@ -86,9 +93,9 @@ def frame_of(
         lines.append(
             {
                 **_figures(kind, row),
-                "source": row["source"],
                 "date": day.isoformat(),
                 "age (days)": age_days(day, today),
+                "source": row["source"],
                 "state": state,
                 "key": key,
             }

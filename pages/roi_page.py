@@ -6,6 +6,7 @@ import streamlit as st
 
 from models.assessment import Assessment, assess
 from models.errors import LinkworthError
+from models.gates import money_speaks
 from models.risk import Evidence
 from models.trial import trials
 from pages.widgets import (
@@ -45,7 +46,8 @@ def render() -> None:
     if found is not None:
         roi_answer.verdict(found)
         roi_answer.gates(found)
-        roi_answer.figures(found)
+        if money_speaks(found.gates):
+            roi_answer.figures(found)
     roi_form.render(
         state.values,
         state.given,
@@ -91,8 +93,9 @@ def _details(found: Assessment, state: Resolved) -> None:
         roi_sections.without_candidate(ceilings_of(values), ways)
     if pair is not None:
         roi_answer.capacities(found, state.names)
-        for note in pair.notes:
-            st.caption(note)
+        st.caption(" ".join(pair.notes or found.question.case.gain.notes))
+    if not money_speaks(found.gates):
+        return  # a later gate never speaks when an earlier one failed
     roi_more.what_if(found)
     roi_answer.over_time(found)
     roi_answer.money_table(found)

@@ -12,7 +12,11 @@ MAIN, SECOND = theme.PALETTE[0], theme.PALETTE[1]
 def _zero(axis: str) -> alt.Chart:
     at = pd.DataFrame({"zero": [0.0]})
     rule = alt.Chart(at).mark_rule(color=GREY, strokeDash=[4, 3])
-    return rule.encode(x="zero:Q") if axis == "x" else rule.encode(y="zero:Q")
+    return rule.encode(x=alt.X("zero:Q")) if axis == "x" else rule.encode(y=alt.Y("zero:Q"))
+
+
+def _shares() -> list[alt.Tooltip]:
+    return [alt.Tooltip(f"{name}:Q", format=",.0f") for name in ("P5", "P50", "P95")]
 
 
 def fan(frame: pd.DataFrame, symbol: str) -> alt.LayerChart:
@@ -22,14 +26,14 @@ def fan(frame: pd.DataFrame, symbol: str) -> alt.LayerChart:
         frame: Columns month, P5, P25, P50, P75, P95.
         symbol: Of the currency.
     """
-    x = alt.X("month:Q", title="Month", axis=alt.Axis(tickMinStep=1))
+    x = alt.X("month:Q", title="Month", axis=alt.Axis(tickMinStep=1), scale=alt.Scale(nice=False))
     base = alt.Chart(frame).encode(x=x)
     y = alt.Y("P5:Q", title=f"Net present value so far ({symbol})")
-    wide = base.mark_area(color=MAIN, opacity=0.18).encode(y=y, y2="P95:Q")
-    narrow = base.mark_area(color=MAIN, opacity=0.3).encode(y="P25:Q", y2="P75:Q")
-    tips = ["month", *(alt.Tooltip(name, format=",.0f") for name in ("P5", "P50", "P95"))]
+    wide = base.mark_area(color=MAIN, opacity=0.18).encode(y=y, y2=alt.Y2("P95:Q"))
+    narrow = base.mark_area(color=MAIN, opacity=0.3).encode(y=alt.Y("P25:Q"), y2=alt.Y2("P75:Q"))
+    tips = [alt.Tooltip("month:Q"), *_shares()]
     middle = base.mark_line(color=MAIN, strokeWidth=2.5, point=alt.OverlayMarkDef(size=18)).encode(
-        y="P50:Q", tooltip=tips
+        y=alt.Y("P50:Q"), tooltip=tips
     )
     return alt.layer(wide, narrow, middle, _zero("y")).properties(height=300)
 
@@ -46,7 +50,7 @@ def payback(frame: pd.DataFrame) -> alt.Chart:
         .encode(
             x=alt.X("month:Q", title="Month", bin=alt.Bin(step=1), axis=_months(frame)),
             y=alt.Y("share (%):Q", title="Share of draws (%)"),
-            tooltip=["month", alt.Tooltip("share (%)", format=".1f")],
+            tooltip=[alt.Tooltip("month:Q"), alt.Tooltip("share (%):Q", format=".1f")],
         )
         .properties(height=300)
     )
@@ -73,18 +77,22 @@ def tornado(frame: pd.DataFrame, middle: float, symbol: str) -> alt.LayerChart:
         .mark_bar(color=MAIN, height={"band": 0.6})
         .encode(
             y=y,
-            x=alt.X("left:Q", title=f"Net present value ({symbol})"),
-            x2="right:Q",
-            tooltip=["input", "low words", "high words", alt.Tooltip("at P10", format=",.0f"),
-                     alt.Tooltip("at P90", format=",.0f")],
+            # room for the words at both ends
+            x=alt.X(
+                "left:Q", title=f"Net present value ({symbol})", scale=alt.Scale(padding=70)
+            ),
+            x2=alt.X2("right:Q"),
+            tooltip=[alt.Tooltip("input:N"), alt.Tooltip("low words:N"),
+                     alt.Tooltip("high words:N"), alt.Tooltip("at P10:Q", format=",.0f"),
+                     alt.Tooltip("at P90:Q", format=",.0f")],
         )
     )  # fmt: skip
     ends = []
     for end, align, dx in (("left", "right", -4), ("right", "left", 4)):
         words = alt.Chart(frame).mark_text(align=align, dx=dx, color=GREY, fontSize=11)
-        ends.append(words.encode(y=y, x=f"{end}:Q", text=f"{end} words:N"))
+        ends.append(words.encode(y=y, x=alt.X(f"{end}:Q"), text=alt.Text(f"{end} words:N")))
     centre = alt.Chart(pd.DataFrame({"x": [middle]})).mark_rule(color=SECOND, strokeWidth=2)
-    return alt.layer(bars, *ends, centre.encode(x="x:Q"), _zero("x")).properties(
+    return alt.layer(bars, *ends, centre.encode(x=alt.X("x:Q")), _zero("x")).properties(
         height=34 * len(frame) + 40
     )
 
@@ -100,9 +108,9 @@ def alternatives(frame: pd.DataFrame, symbol: str) -> alt.LayerChart:
     y = alt.Y("alternative:N", title=None, sort=order, axis=alt.Axis(labelLimit=240))
     base = alt.Chart(frame).encode(y=y)
     x = alt.X("P5:Q", title=f"Net present value ({symbol})")
-    spans = base.mark_rule(color=MAIN, strokeWidth=4, opacity=0.5).encode(x=x, x2="P95:Q")
-    tips = ["alternative", *(alt.Tooltip(name, format=",.0f") for name in ("P5", "P50", "P95"))]
+    spans = base.mark_rule(color=MAIN, strokeWidth=4, opacity=0.5).encode(x=x, x2=alt.X2("P95:Q"))
+    tips = [alt.Tooltip("alternative:N"), *_shares()]
     middles = base.mark_point(color=MAIN, filled=True, size=90, opacity=1).encode(
-        x="P50:Q", tooltip=tips
+        x=alt.X("P50:Q"), tooltip=tips
     )
     return alt.layer(spans, middles, _zero("x")).properties(height=40 * len(frame) + 40)

@@ -15,7 +15,7 @@ from settings import settings
 NEW = ""
 _MAX_TEXT = 300
 _EMPTY: dict[str, dict[str, Any]] = {
-    "prices": {"label": "", "unit": "$", "low": 0.0, "value": 0.0, "high": 0.0},
+    "prices": {"label": "", "unit": "$", "low": None, "value": 0.0, "high": None},
     "cards": {
         "name": "",
         "memory_gb": 24.0,
@@ -24,7 +24,7 @@ _EMPTY: dict[str, dict[str, Any]] = {
         "link": "",
         "link_gbps": None,
     },
-    "priors": {"label": "", "event": "", "low": 0.0, "value": 0.1, "high": 0.0, "strength": 1.0},
+    "priors": {"label": "", "event": "", "low": None, "value": 0.1, "high": None, "strength": 1.0},
 }
 _WORDS = {
     "label": "Name",
@@ -41,6 +41,9 @@ _WORDS = {
     "link": "GPU-to-GPU link",
     "link_gbps": "Link, one direction (GB/s)",
 }
+
+
+_EMPTY_WORDS = {"link_gbps": "none", "low": "as the value", "high": "as the value"}
 
 
 def render(
@@ -121,7 +124,8 @@ def _form(engine: Engine, kind: str, key: str, row: dict[str, Any], today: date)
 def _keep(engine: Engine, kind: str, key: str, row: dict[str, Any], *, is_taken: bool) -> None:
     if is_taken:
         raise InvalidSpec(f"There is a figure {key!r} already.", "Choose it above to edit it.")
-    catalogue_store.keep(engine, kind, key, row)
+    known = {name: value for name, value in row.items() if value is not None}
+    catalogue_store.keep(engine, kind, key, known)
 
 
 def _field(name: str, field: str, row: dict[str, Any]) -> Any:
@@ -130,15 +134,13 @@ def _field(name: str, field: str, row: dict[str, Any]) -> Any:
     if field in ("label", "name", "unit", "event", "link"):
         text = st.text_input(_WORDS[field], str(empty or ""), max_chars=_MAX_TEXT, key=key)
         return text.strip()
-    if field in ("low", "high"):
-        empty = row.get(field, row.get("value"))
     return st.number_input(
         _WORDS[field],
         value=None if empty is None else float(empty),
         min_value=0.0,
         format="%.4f" if field in ("low", "value", "high") else "%.2f",
         key=key,
-        placeholder="none" if field == "link_gbps" else None,
+        placeholder=_EMPTY_WORDS.get(field),
     )
 
 

@@ -5,7 +5,7 @@ import streamlit as st
 
 from models.assessment import Assessment
 from models.decision import payback_quantile
-from models.gates import Gate
+from models.gates import Gate, money_speaks
 from models.service import Carried
 from models.wording import chance, compact, money, months, plural, rate, share
 from pages.charts import roi as pictures
@@ -38,7 +38,10 @@ def verdict(found: Assessment) -> None:
     gain = found.question.case.gain
     with st.container(border=True):
         st.markdown(f"## :{colour}[{sign} {found.verdict.word}]")
-        st.markdown(f"{badge(gain.origin)} gain of **{100 * gain.value:+.1f} %**")
+        if money_speaks(found.gates):
+            st.markdown(f"{badge(gain.origin)} gain of **{100 * gain.value:+.1f} %**")
+        else:
+            st.markdown(badge(gain.origin))
         st.markdown(f"**{plain(found.verdict.sentence)}**")
         left, right = st.columns(2)
         with left:
@@ -49,8 +52,8 @@ def verdict(found: Assessment) -> None:
             _list(found.reasons_against, "Nothing speaks against it.")
         with st.expander("What would change it", expanded=found.verdict.word == "Not yet"):
             _list(found.changes, "Nothing in sight.")
-    for notice in found.remarks:
-        st.info(plain(notice.text), icon=":material/info:")
+    if found.remarks and money_speaks(found.gates):
+        st.info("\n".join(f"- {plain(notice.text)}" for notice in found.remarks))
 
 
 def _list(lines: list[str], nothing: str) -> None:
@@ -73,7 +76,6 @@ def _state(gate: Gate) -> str:
 def figures(found: Assessment) -> None:
     """Key figures of money, in one row."""
     symbol, outcome = found.question.symbol, found.outcome
-    horizon = found.question.case.months
     columns = st.columns(4)
     low, middle, high = outcome.npv[0], outcome.npv[2], outcome.npv[-1]
     columns[0].metric("Net present value (median)", plain(money(middle, symbol)))
@@ -84,7 +86,7 @@ def figures(found: Assessment) -> None:
     columns[2].caption(
         plain(f"P10 {money(outcome.monthly[0], symbol)}, P90 {money(outcome.monthly[2], symbol)}")
     )
-    columns[3].metric("Half have paid back by", months(payback_quantile(outcome, 0.5), horizon))
+    columns[3].metric("Half have paid back by", months(payback_quantile(outcome, 0.5)))
     columns[3].caption(plain(f"Paid at the start: {money(outcome.upfront[1], symbol)} (median)"))
 
 
@@ -157,7 +159,7 @@ def over_time(found: Assessment) -> None:
             f"{chance(outcome.p_never)} of the draws never pay back",
             back.round(3),
         )
-        st.caption(f"{chance(outcome.p_never)} of the draws never pay back and are not drawn.")
+        st.caption(f"Never pay back, so not drawn: {chance(outcome.p_never)} of the draws.")
 
 
 def fan_frame(found: Assessment) -> pd.DataFrame:
@@ -193,8 +195,6 @@ def capacities(found: Assessment, names: tuple[str, str]) -> None:
         f"- Gain: **{100 * gain.value:+.1f} %** {badge(gain.origin)}{words}. Ceiling of any link: "
         f"{limit}."
     )
-    for note in gain.notes:
-        st.caption(note)
 
 
 def _carried(carried: Carried | None) -> str:

@@ -17,7 +17,16 @@ from models.risk import Evidence
 from models.rounds import Round
 from models.service import Load
 from models.use_cases import UseCase
-from pages.widgets.serving_arms import CELL, Arm, Cell, cell_of, facts_of, figures
+from pages.widgets.serving_arms import (
+    CELL,
+    SINGLE,
+    Arm,
+    Cell,
+    cell_of,
+    facts_of,
+    figures,
+    groups,
+)
 from pages.widgets.serving_evidence import soaks_of
 
 STATISTICS = ("median", "mean", "p75", "p90", "p95", "p99", "max")
@@ -79,6 +88,12 @@ class Known:
         return max((r.round for several in self.rounds_of.values() for r in several), default=-1)
 
 
+def arm_words(arm: Arm) -> str:
+    """An arm's name with what its title adds."""
+    title = arm.title.split(", concurrency")[0]
+    return title if title.startswith(arm.name) else f"{arm.name}: {title}"
+
+
 class Reader:
     """Reads each arm once a rerun of the page.
 
@@ -88,16 +103,19 @@ class Reader:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        # evaluations that can be weighed, by code
+        self.groups = {group.code: group for group in groups(engine) if group.code != SINGLE}
         self._arms: dict[str, Known] = {}
 
     def bare(self, arm: Arm) -> Known:
         """An arm without its loads: what it has of figures and facts."""
         if arm.code not in self._arms:
-            version = tuple(len(runs.rounds(self.engine, run_id)) for run_id in arm.run_ids)
+            facts = facts_of(self.engine, arm)
+            version = tuple(str(fact["version"]) for fact in facts)
             plain = _plain(self.engine, arm.run_ids, version, arm)
             self._arms[arm.code] = Known(
                 arm=arm,
-                facts=facts_of(self.engine, arm),
+                facts=facts,
                 rounds_of={
                     key: [Round(*one) for one in several]
                     for key, several in plain["rounds"].items()
@@ -143,7 +161,7 @@ class Reader:
 
 @st.cache_data(show_spinner=False, max_entries=200, hash_funcs={Arm: lambda arm: arm.code})
 def _plain(
-    _engine: Engine, run_ids: tuple[str, ...], version: tuple[int, ...], arm: Arm
+    _engine: Engine, run_ids: tuple[str, ...], version: tuple[str, ...], arm: Arm
 ) -> dict[str, Any]:
     """Figures of an arm as plain values: rounds as value, number, start, seed, validity.
 
@@ -258,57 +276,3 @@ def _latencies(item: Known, metric: str, cell: Cell) -> dict[str, float]:
 def _sum(item: Known, metric: str, cell: Cell) -> float | None:
     rounds = item.rounds_of.get((metric, "value", cell))
     return sum(r.value for r in rounds) if rounds else None
-
-
-def runnable(item: Known) -> dict[str, Any] | None:
-    """The spec of an arm's serving run, where it was measured here and can be run again."""
-    if item.arm.origin != "measured" or item.arm.study:
-        return None
-    for fact in item.facts:
-        if fact["kind"] == "serving" and fact["spec"].get("workloads"):
-            return dict(fact["spec"])
-    return None
-
-
-def gpu_of(item: Known) -> tuple[str, int]:
-    """Name of the arm's GPU ("" where not stated) and how many it uses."""
-    for fact in item.facts:
-        arm = fact["spec"].get("arm") or {}
-        gpus = [gpu for gpu in fact["host"].get("gpus") or [] if isinstance(gpu, dict)]
-        used = {str(name) for name in arm.get("gpus") or []}
-        mine = [gpu for gpu in gpus if {str(gpu.get("uuid")), str(gpu.get("index"))} & used]
-        named = next((str(gpu["name"]) for gpu in mine or gpus if gpu.get("name")), "")
-        count = int(arm.get("tp") or 0) * int(arm.get("replicas") or 1) or len(used)
-        if named or count:
-            return named, count or 2
-    return "", 2
-
-
-def engine_words(item: Known) -> str:
-    """Engine and version that an arm was measured with; empty where not stated."""
-    for fact in item.facts:
-        server = fact["environment"].get("server")
-        version = server.get("vllm") if isinstance(server, dict) else None
-        version = version or fact["environment"].get("vllm")
-        if version:
-            return f"vLLM {version}"
-    return ""
-
-
-def lengths_of(item: Known) -> tuple[int | None, int | None]:
-    """Input and output tokens of the arm's workload, where stated."""
-    cell = next(iter(item.cells.values()), None)
-    return (cell[3], cell[4]) if cell else (None, None)
-
-
-def busy_watts(item: Known, concurrency: int | None) -> float | None:
-    """Power of the arm's GPUs at a load, energy a token x tokens a second; None where unknown."""
-    energy = [
-        r.value
-        for (metric, _, cell), several in item.rounds_of.items()
-        if metric == "energy_per_token" and cell[1] == concurrency
-        for r in several
-        if r.valid
-    ]
-    speed = [r.value for r in item.rounds(concurrency) if r.valid]
-    return float(np.mean(energy) * np.mean(speed)) if energy and speed else None

@@ -9,19 +9,18 @@ from dataclasses import dataclass
 from datetime import date
 from typing import cast
 
-from db.engine import Engine
 from models.assessment import Question
 from models.prices import Catalogue
 from models.purchase import Benefit
 from models.result import Origin
 from models.serving_slo import Slo
 from models.use_cases import USE_CASES, UseCase
-from pages.widgets.roi_arms import Reader
+from pages.widgets.roi_arms import Reader, arm_words
 from pages.widgets.roi_defaults import defaults, old_codes
 from pages.widgets.roi_evidence import weigh
 from pages.widgets.roi_fields import FIELDS, Default, Values, bounded, changed, parse, read
 from pages.widgets.roi_question import Asked, build
-from pages.widgets.serving_arms import SINGLE, Arm, Group, groups
+from pages.widgets.serving_arms import Arm, Group
 
 HAND, NONE = "hand", "none"
 MOST_OTHERS = 3
@@ -72,15 +71,13 @@ class Resolved:
         """What is weighed, one line."""
         pair = self.asked.pair
         base, other = self.names
-        where = "entered by hand" if pair is None else pair.base.arm.title.split(", concur")[0]
+        if pair is not None:
+            base = arm_words(pair.base.arm)
+            if self.asked.candidate == "arm" and pair.other is not None:
+                other = arm_words(pair.other.arm)
         if self.asked.hand_name and self.asked.candidate == HAND:
             other = self.asked.hand_name
-        return f"{other} instead of {base} ({where}). {self.use.label}."
-
-
-def sources(engine: Engine) -> dict[str, Group]:
-    """Evaluations that can be weighed, by code."""
-    return {group.code: group for group in groups(engine) if group.code != SINGLE}
+        return f"{other} instead of {base}. {self.use.label}."
 
 
 def first_source(query: Mapping[str, str], found: Mapping[str, Group]) -> str:
@@ -124,7 +121,7 @@ def resolve(
         query: The state, as the URL holds it.
         today: For the age of figures.
     """
-    found = sources(reader.engine)
+    found = reader.groups
     source = query.get("source", "")
     if source not in found and source != HAND:
         source = first_source(query, found)

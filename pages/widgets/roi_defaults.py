@@ -9,8 +9,9 @@ from models.curve import interpolate_us, make_curve
 from models.errors import LinkworthError
 from models.gates import Thresholds
 from models.prices import OLD_AFTER_DAYS, Card, Catalogue, Price, age_days
-from pages.widgets.roi_arms import Known, busy_watts, gpu_of, lengths_of
+from pages.widgets.roi_arms import Known
 from pages.widgets.roi_evidence import Pair
+from pages.widgets.roi_facts import busy_watts, gpu_of, lengths_of
 from pages.widgets.roi_fields import Default
 
 IDLE_W_A_GPU = 30.0
@@ -192,6 +193,8 @@ def _of_arms(engine: Engine, pair: Pair) -> dict[str, Default]:
             found[f"hours_{code}"] = Default(round(seen.hours, 2), source)
             found[f"incidents_{code}"] = Default(float(seen.incidents), source)
     load = pair.base_load
+    if pair.base_tok_s is not None:
+        found["speed"] = Default(0.0, f"as measured: {pair.base_tok_s:,.1f} tok/s")
     lowest = pair.base.loads[0].concurrency if pair.base.loads else None
     tpot, ttft = pair.base.middle("tpot", load), pair.base.middle("ttft", lowest)
     if tpot:

@@ -12,6 +12,7 @@ import streamlit as st
 
 from models.assessment import Assessment
 from models.decision import payback_quantile
+from models.gates import money_speaks
 from models.result import VERSION
 from models.wording import chance, money, months
 from pages.charts import roi as pictures
@@ -70,6 +71,9 @@ def _head(paper: Paper) -> list[str]:
     question = found.question
     symbol, outcome = question.symbol, found.outcome
     low, middle, high = outcome.npv[0], outcome.npv[2], outcome.npv[-1]
+    if not money_speaks(found.gates):
+        words = [report.heading(found.verdict.word), report.paragraph(found.verdict.sentence)]
+        return [report.paragraph(paper.subject), report.box(*words)]
     return [
         report.paragraph(paper.subject),
         report.box(
@@ -114,7 +118,7 @@ def one_page(paper: Paper) -> bytes:
     """For the one who pays: verdict, sum, chart, reasons, risks, conditions."""
     found = paper.found
     blocks = _head(paper)
-    if found.question.case.months:
+    if found.question.case.months and money_speaks(found.gates):
         blocks.append(_fan(found))
     blocks += [
         _reasons(paper),
@@ -140,6 +144,8 @@ def full(paper: Paper) -> bytes:
     blocks += [report.bullets(found.changes, "Nothing in sight."), report.heading("Gates")]
     gates = [{"gate": g.code, "state": g.state, "why": g.words} for g in found.gates]
     blocks.append(report.table(pd.DataFrame(gates)))
+    if not money_speaks(found.gates):
+        return _finished(paper, blocks)
     if found.remarks:
         blocks += [report.heading("Read with it"), report.bullets([n.text for n in found.remarks])]
     if question.case.months:
@@ -160,11 +166,13 @@ def full(paper: Paper) -> bytes:
         report.table(_alternatives(found)),
         report.heading("Rollout and rollback"),
         report.bullets(found.rollout),
-        report.heading("Every assumption"),
-        report.table(assumptions(paper)),
-        _foot(paper),
     ]
-    return report.document("Is the link worth it? Full report", blocks)
+    return _finished(paper, blocks)
+
+
+def _finished(paper: Paper, blocks: list[str]) -> bytes:
+    end = [report.heading("Every assumption"), report.table(assumptions(paper)), _foot(paper)]
+    return report.document("Is the link worth it? Full report", [*blocks, *end])
 
 
 def _sized(drawing: Any, height: int | None = None) -> alt.TopLevelMixin:
@@ -201,8 +209,10 @@ def _alternatives(found: Assessment) -> pd.DataFrame:
 def assumptions(paper: Paper) -> pd.DataFrame:
     """Every input: value, unit, source, date, and whether somebody changed it. In US dollars."""
     rows = []
-    for code, value in paper.values.items():
-        field, default = FIELDS[code], paper.given[code]
+    for code, field in FIELDS.items():
+        if code not in paper.values:
+            continue
+        value, default = paper.values[code], paper.given[code]
         is_changed = text_of(value) != text_of(default.value)
         rows.append(
             {

@@ -111,7 +111,7 @@ _TABLE = (
           only=SOLD),
     Field("input_ratio", "Input tokens an output token", "use", unit="x", most=1e5, only=SOLD),
     Field("rent", "Cloud rent", "use", "range", "$/GPU-hour", is_money=True),
-    Field("cloud_gpus", "GPUs rented", "use", unit="GPUs", least=0, most=10_000),
+    Field("cloud_gpus", "GPUs rented", "use", unit="GPUs", least=0, most=10_000, is_whole=True),
     Field("cloud_speed", "Their speed (0: the baseline's)", "use", unit="tok/s", most=1e9),
     Field("step", "Billing step", "use", unit="min", most=44_640),
     Field("idle", "Rented idle hours a day", "use", unit="h", most=24),
@@ -128,13 +128,13 @@ _TABLE = (
     Field("idle_cand", "Candidate, idle", "energy", unit="W", most=1e7),
     Field("prior", "Failure rate of a part, prior", "risk", "choice"),
     Field("parts_base", "Parts of the baseline", "risk", unit="parts", least=1, most=10_000,
-          help="A group fails with any of its parts: their rates add."),
+          is_whole=True, help="A group fails with any of its parts: their rates add."),
     Field("parts_cand", "Parts of the candidate", "risk", unit="parts", least=1, most=10_000,
-          help="An added link is one more part."),
+          is_whole=True, help="An added link is one more part."),
     Field("hours_base", "Baseline, hours under load", "risk", unit="h", most=1e7),
-    Field("incidents_base", "Baseline, incidents seen", "risk", unit="", most=1e5),
+    Field("incidents_base", "Baseline, incidents seen", "risk", unit="", most=1e5, is_whole=True),
     Field("hours_cand", "Candidate, hours under load", "risk", unit="h", most=1e7),
-    Field("incidents_cand", "Candidate, incidents seen", "risk", unit="", most=1e5,
+    Field("incidents_cand", "Candidate, incidents seen", "risk", unit="", most=1e5, is_whole=True,
           help="Hangs, crashes and wrong outputs."),
     Field("repair", "Time to repair", "risk", unit="h", most=10_000),
     Field("repair_p90", "… that one in ten exceeds", "risk", unit="h", most=100_000),
@@ -142,7 +142,7 @@ _TABLE = (
           help="What an hour without the machine costs."),
     Field("incident_labour", "Work on an incident", "risk", unit="$", is_money=True),
     Field("restart_loss", "Lost at a restart", "risk", unit="$", is_money=True),
-    Field("calls", "AllReduce calls a step", "ceiling", unit="calls", most=10_000,
+    Field("calls", "AllReduce calls a step", "ceiling", unit="calls", most=10_000, is_whole=True,
           help="2 x layers for a dense model. 0: not known."),
     Field("decode_us", "Latency of a decode message", "ceiling", unit="us", most=1e7,
           help="Exposed, in graph mode, without the link. 0: not known."),
@@ -198,9 +198,9 @@ def text_of(value: Value) -> str:
     """A value as the URL holds it."""
     if isinstance(value, str):
         return value
-    if isinstance(value, tuple):
-        return ",".join(f"{number:.6g}" for number in value)
-    return f"{value:.6g}"
+    numbers = value if isinstance(value, tuple) else (value,)
+    # six digits, and no exponent where a person would not write one
+    return ",".join(f"{float(f'{number:.6g}'):.12g}" for number in numbers)
 
 
 def read(query: Mapping[str, str], defaults: Mapping[str, Default]) -> Values:

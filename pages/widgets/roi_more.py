@@ -16,8 +16,9 @@ from pages.widgets import roi_state, store
 from pages.widgets.links import page_link
 from pages.widgets.live_job import duration_words
 from pages.widgets.roi_answer import SIGNS, plain
-from pages.widgets.roi_arms import Known, runnable
+from pages.widgets.roi_arms import Known
 from pages.widgets.roi_evidence import Pair
+from pages.widgets.roi_facts import runnable
 from runners.evaluation_serving import ArmPlan, serving_jobs, soak_jobs
 from settings import settings
 
@@ -49,13 +50,18 @@ def what_if(found: Assessment) -> None:
     slide()
 
 
-def _slider(found: Assessment, name: str, key: str) -> float | None:
-    """A value for one input; None while it keeps its whole spread."""
+def options_of(found: Assessment, name: str) -> list[float | None]:
+    """What a slider offers: the whole spread (None), then values from P2 to P98."""
     low, high = found.question.case.quantile(name, np.array([0.02, 0.98]))
     if name == "gain":
         low, high = max(low, -0.9), min(high, float(np.expm1(MAX_LOG_RATIO)))
     grid = [float(f"{value:.3g}") for value in np.linspace(low, high, STEPS + 1)]
-    options: list[float | None] = [None, *dict.fromkeys(grid)]
+    return [None, *dict.fromkeys(grid)]
+
+
+def _slider(found: Assessment, name: str, key: str) -> float | None:
+    """A value for one input; None while it keeps its whole spread."""
+    options = options_of(found, name)
     symbol = found.question.symbol
 
     # a slider's text is markdown, too
@@ -74,11 +80,13 @@ def _slider(found: Assessment, name: str, key: str) -> float | None:
 
 
 def _answer(found: Assessment, certain: dict[str, float]) -> None:
-    symbol, horizon = found.question.symbol, found.question.case.months
-    outcome, verdict = quick(found.question, certain)
+    symbol = found.question.symbol
+    outcome, verdict = found.outcome, found.verdict
+    if certain:
+        outcome, verdict = quick(found.question, certain)
     columns = st.columns(4)
-    _, sign = SIGNS[verdict.word]
-    columns[0].metric("Verdict", f"{sign} {verdict.word}")
+    colour, sign = SIGNS[verdict.word]
+    columns[0].markdown(f"Verdict\n\n#### :{colour}[{sign} {verdict.word}]")
     columns[1].metric(
         "Gains money in",
         chance(outcome.p_positive),
@@ -90,7 +98,7 @@ def _answer(found: Assessment, certain: dict[str, float]) -> None:
         plain(money(outcome.npv[2], symbol)),
         plain(money(change, symbol)) if certain else None,
     )
-    columns[3].metric("Half have paid back by", months(payback_quantile(outcome, 0.5), horizon))
+    columns[3].metric("Half have paid back by", months(payback_quantile(outcome, 0.5)))
     st.caption(plain(verdict.sentence))
 
 

@@ -6,7 +6,7 @@ from datetime import date
 from models.alternatives import Change
 from models.assessment import Question
 from models.errors import InvalidSpec
-from models.gain import Gain, from_range, from_rounds
+from models.gain import Gain, from_range, from_rounds, point
 from models.gates import ArmFacts, Thresholds
 from models.prices import Catalogue, FailurePrior
 from models.purchase import Benefit, Cloud, Power, Purchase
@@ -15,8 +15,9 @@ from models.risk import Evidence, stability
 from models.service import Carried
 from models.spread import LogNormal, Range
 from models.trial import Ceilings, ceiling_gain, ceilings
-from pages.widgets.roi_arms import Known, engine_words
+from pages.widgets.roi_arms import Known, arm_words
 from pages.widgets.roi_evidence import Pair
+from pages.widgets.roi_facts import engine_words, gpu_of
 from pages.widgets.roi_fields import FIELDS, Values, number, three, words
 
 SYMBOLS = {"USD": "$", "EUR": "€", "CNY": "CN¥", "GBP": "£", "JPY": "JP¥", "INR": "₹"}
@@ -194,6 +195,10 @@ def _gain(asked: Asked, values: Values, ceiling: float | None) -> Gain:
         return ceiling_gain(ceiling)
     if asked.candidate == "hand" or asked.pair is None:
         return gain_by_hand(values, "gain", asked.hand_origin, asked.hand_name)
+    facts = asked.pair.facts
+    if asked.pair.gain is None and facts is not None and facts.validity == "invalid":
+        # an invalid candidate has no gain, and needs none: the first gate speaks
+        return point(0.0, origin=facts.origin, words="none: it is invalid")
     if asked.pair.gain is None:
         raise InvalidSpec(
             asked.pair.why_no_gain or "No gain follows from these arms.",
@@ -257,10 +262,10 @@ def _changes(asked: Asked, values: Values) -> tuple[Change, ...]:
         found.append(
             Change(
                 f"arm-{item.arm.name}",
-                f"Arm {item.arm.name}: {item.arm.title.split(', concurrency')[0]}",
+                arm_words(item.arm),
                 gain,
                 labour=Range(*three_of(number(values, "layout_hours"))),
-                note=f"Concurrency {load}; costs hours only.",
+                note=f"Concurrency {load}. {_cards_words(pair.base, item)}",
             )
         )
     for code, label in (("layout", "Another GPU layout"), ("software", "Software change")):
@@ -275,6 +280,14 @@ def _changes(asked: Asked, values: Values) -> tuple[Change, ...]:
                 )
             )
     return tuple(found)
+
+
+def _cards_words(base: Known, item: Known) -> str:
+    """What an alternative costs besides hours."""
+    before, after = gpu_of(base)[1], gpu_of(item)[1]
+    if before == after:
+        return "Costs hours only."
+    return f"Uses {after} GPUs, the baseline {before}: their price and power are not counted."
 
 
 def three_of(value: float) -> tuple[float, float, float]:

@@ -33,7 +33,7 @@ def decides(found: Assessment) -> None:
         )
         st.caption(
             "Each bar: one input from its P10 to its P90 (figures at the ends), all others at "
-            "their medians. Dark line: all at their medians. Dashed: worth nothing."
+            "their medians. Solid line: all at their medians. Dashed: worth nothing."
         )
     table(
         break_even_frame(found),

@@ -7,7 +7,7 @@ import streamlit as st
 from models.use_cases import USE_CASES, UseCase
 from pages.widgets import roi_state
 from pages.widgets.badges import plain
-from pages.widgets.roi_arms import Reader
+from pages.widgets.roi_arms import Reader, arm_words
 from pages.widgets.roi_case import (
     BENEFITS,
     HAND,
@@ -16,7 +16,6 @@ from pages.widgets.roi_case import (
     TPOT_BOUNDS,
     TTFT_BOUNDS,
     first_source,
-    sources,
     usual_candidate,
     usual_pair,
 )
@@ -39,7 +38,7 @@ _METRIC_WORDS: Mapping[str, str] = {
 
 def render(reader: Reader) -> None:
     """Draw the choices; each stands in the URL afterwards."""
-    found = sources(reader.engine)
+    found = reader.groups
     labels = {code: f"{group.label} · {plain(group.origin)}" for code, group in found.items()}
     labels[HAND] = f"No evaluation: everything by hand · {plain('assumed')}"
     query = roi_state.current()
@@ -70,10 +69,8 @@ def _arms(reader: Reader, group: Group) -> None:
 
 
 def _label(arm: Arm) -> str:
-    title = arm.title.split(", concurrency")[0]
-    words = title if title.startswith(arm.name) else f"{arm.name}: {title}"
     invalid = " · ✗ invalid" if arm.validity == "invalid" else ""
-    return f"{words} · {plain(arm.origin)}{invalid}"
+    return f"{arm_words(arm)} · {plain(arm.origin)}{invalid}"
 
 
 def _level(use: UseCase) -> None:
