@@ -14,6 +14,7 @@ from pages.widgets.allreduce_curves import METRICS, Explained, curve_points, exp
 from pages.widgets.badges import plain
 from pages.widgets.downloads import chart
 from pages.widgets.links import page_link
+from pages.widgets.plain import plain as as_text
 
 KINDS = ("allreduce",)
 MANY = 6  # as many colours as the palette has
@@ -47,7 +48,7 @@ def render() -> None:
     item = next(each for each in curves if each.row["code"] == code)
     _reasons(listed, chosen)
     for words in allreduce_sections.sentences(item, curves, step):
-        st.markdown(words)
+        st.markdown(as_text(words, 2000))
     allreduce_sections.headline(item)
     run = runs.load(store.engine(), str(item.row["run_id"]))
     found = _references(run, item)
@@ -90,7 +91,7 @@ def _reasons(listed: pd.DataFrame, chosen: list[str]) -> None:
     """Why a chosen run is not to be trusted, before anything is read from it."""
     for row in listed[listed["id"].isin(chosen) & (listed["validity"] != "valid")].itertuples():
         name = row.title or row.host or row.id[:8]
-        st.warning(f"{name} ({row.validity}): {' '.join(row.reasons)}")
+        st.warning(as_text(f"{name} ({row.validity}): {' '.join(row.reasons)}", 1500))
 
 
 def _references(run: Result, item: Explained) -> list[Reference]:

@@ -13,6 +13,7 @@ from pages.widgets import (
 )
 from pages.widgets.badges import badge
 from pages.widgets.links import page_link
+from pages.widgets.plain import plain
 from pages.widgets.serving_arms import SINGLE, Arm, Group, figures, groups
 from pages.widgets.serving_compare import rows_of
 from pages.widgets.serving_evidence import gather
@@ -41,8 +42,8 @@ def render() -> None:
     is_paired = arms[0].group == arms[1].group != SINGLE and arms[0].origin == "measured"
     rows = rows_of(*frames, arms, is_paired=is_paired)
     for column, arm in zip(st.columns(2), arms, strict=True):
-        column.markdown(f"**{arm.name}**  {badge(arm.origin, arm.validity)}")
-        column.caption(arm.title)
+        column.markdown(f"**{plain(arm.name)}**  {badge(arm.origin, arm.validity)}")
+        column.caption(plain(arm.title))
     serving_sections.warnings(engine, arms, frames, rows)
     serving_sections.finding(arms, rows)
     serving_sections.comparison(arms, rows)

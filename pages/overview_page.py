@@ -13,6 +13,7 @@ from pages.widgets.badges import badge, plain
 from pages.widgets.downloads import chart, table
 from pages.widgets.links import EXPLORERS, page_link
 from pages.widgets.overview_picture import Picture
+from pages.widgets.plain import plain as as_text
 
 RECENT = 30
 SHOWN = 4
@@ -72,7 +73,7 @@ def _results(engine: Engine, own: pd.DataFrame, shipped: pd.DataFrame) -> None:
 
 
 def _picture(found: Picture) -> None:
-    st.markdown(f"{badge(found.origin)} {found.sentence}")
+    st.markdown(f"{badge(found.origin)} {as_text(found.sentence, 1000)}")
     arms = list(found.frame["arm"])
     drawing = (
         alt.Chart(found.frame)
@@ -97,7 +98,7 @@ def _machine(engine: Engine) -> None:
     gpus = known.get("gpus") or []
     if gpus:
         for name, count in pd.Series([gpu["name"] for gpu in gpus]).value_counts().items():
-            st.markdown(f"{count} × {name}")
+            st.markdown(f"{count} × {as_text(name)}")
     elif known:
         st.markdown("No GPU was found. Two CPU ranks show how everything works.")
     else:
@@ -140,9 +141,9 @@ def _studies(engine: Engine, shipped: pd.DataFrame) -> None:
     for study in studies.list_studies(engine):
         own = shipped[shipped["study"] == study["id"]]
         with st.container(border=True):
-            st.markdown(f"**{study['title']}**  {badge(study['origin'])}")
+            st.markdown(f"**{as_text(study['title'])}**  {badge(study['origin'])}")
             if study.get("summary"):
-                st.caption(study["summary"])
+                st.caption(as_text(study["summary"], 2000))
             with st.container(horizontal=True):
                 explorer = own["kind"].map(EXPLORERS)
                 for slug in PAGES:

@@ -16,6 +16,7 @@ from pages.widgets.allreduce_costs import may_be_multiplied, partner, residuals
 from pages.widgets.allreduce_curves import Explained
 from pages.widgets.badges import badge, plain, plain_validity
 from pages.widgets.downloads import chart, table
+from pages.widgets.plain import plain as as_text
 
 
 def sentences(item: Explained, curves: Sequence[Explained], step: Step) -> list[str]:
@@ -60,7 +61,9 @@ def sentences(item: Explained, curves: Sequence[Explained], step: Step) -> list[
 
 def headline(item: Explained) -> None:
     """Fixed cost, bandwidth, crossover and large-message bandwidth of one curve."""
-    st.markdown(f"**{item.row['curve']}**  {badge(item.row['origin'], item.row['validity'])}")
+    st.markdown(
+        f"**{as_text(item.row['curve'])}**  {badge(item.row['origin'], item.row['validity'])}"
+    )
     if item.printed:
         _as_printed(item)
     if item.fit is None:
@@ -120,7 +123,7 @@ def _alpha_words(item: Explained, fit: Fit) -> str:
 def costs(frame: pd.DataFrame, step: Step, curves: Sequence[str]) -> None:
     """Cost of a step on each curve: bars and a table."""
     st.subheader("What a step pays")
-    st.caption(step.words)
+    st.caption(as_text(step.words, 1000))
     known = frame.dropna(subset=["cost a step (ms)"])
     if not known.empty:
         least, most = known["cost a step (ms)"].min(), known["cost a step (ms)"].max()
@@ -236,7 +239,7 @@ def arithmetic(results: Sequence[Result], name: str) -> None:
     if not rows:
         return
     apart = [row for row in rows if row.agrees is False]
-    with st.expander(f"The author's arithmetic, done again: {name}"):
+    with st.expander(f"The author's arithmetic, done again: {as_text(name)}"):
         st.caption(
             f"{len(apart)} figures differ from the author's in the last digit, because the author "
             "rounds before multiplying or dividing. Both stand here; neither is adjusted."

@@ -17,6 +17,7 @@ from models.side_by_side import Row
 from pages.charts import compare as drawing
 from pages.widgets.badges import badge
 from pages.widgets.downloads import chart, table
+from pages.widgets.plain import plain
 
 MOST = 6  # one colour each
 _SIGNS = {True: "▲ better", False: "▼ worse"}
@@ -38,7 +39,7 @@ def render(engine: Engine, run_ids: Sequence[str]) -> None:
         results = results[:MOST]
     labels = labels_of(results)
     for label, result in zip(labels, results, strict=True):
-        st.markdown(f"**{label}** {badge(result.origin, result.validity)}")
+        st.markdown(f"**{plain(label)}** {badge(result.origin, result.validity)}")
     if any(result.validity == "invalid" for result in results):
         st.warning("An invalid run is listed; none of its numbers enters the comparison.")
     _conditions(results, labels)
@@ -56,7 +57,7 @@ def _load(engine: Engine, run_ids: Sequence[str]) -> list[Result]:
         try:
             found.append(runs.load(engine, run_id))
         except NotFound:
-            st.warning(f"Run {run_id[:8]} does not exist any more.")
+            st.warning(f"Run {plain(run_id[:8])} does not exist any more.")
     return found
 
 
@@ -100,10 +101,10 @@ def _one_quantity(rows: Sequence[Row], labels: Sequence[str]) -> None:
     metric, statistic = of_choice[0].metric, of_choice[0].statistic
     reason = next((row.reason for row in of_choice if row.reason), None)
     if reason is not None:
-        st.warning(f"These runs are not drawn on one axis. {reason}")
+        st.warning(f"These runs are not drawn on one axis. {plain(reason, 1000)}")
         return
     for caution in dict.fromkeys(row.caution for row in of_choice if row.caution):
-        st.caption(f"⚠ {caution}")
+        st.caption(f"⚠ {plain(caution, 1000)}")
     x = drawing.axis_of(of_choice)
     data = drawing.frame(of_choice, labels, x)
     picture = drawing.compared(data, metric, labels, x)
@@ -177,14 +178,14 @@ def _all_quantities(rows: Sequence[Row], results: Sequence[Result], labels: Sequ
     if reasons:
         with st.expander(f"Not comparable: {len(reasons)} pairs of meanings", expanded=True):
             for reason in reasons:
-                st.markdown(f"- {reason}")
+                st.markdown(f"- {plain(reason, 1000)}")
     _conversions(rows, results, labels)
 
 
 def _conversions(rows: Sequence[Row], results: Sequence[Result], labels: Sequence[str]) -> None:
     found = [item for row in rows for item in side_by_side.converted(row, results)]
     for run, target, value, words in found:
-        st.caption(f"{labels[run]} as {describe(target)}: {value:.4g} ms. {words}")
+        st.caption(plain(f"{labels[run]} as {describe(target)}: {value:.4g} ms. {words}", 1000))
 
 
 def numbers(rows: Sequence[Row], labels: Sequence[str]) -> pd.DataFrame:

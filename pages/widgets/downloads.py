@@ -9,7 +9,9 @@ import streamlit as st
 import vl_convert
 
 from pages.charts.theme import PALETTE
+from pages.widgets.plain import plain
 
+_MOST_CELL = 2000
 UNKNOWN = "–"  # a cell without a value: never 0, and no programmer's word
 
 
@@ -47,7 +49,10 @@ def table(
     stem = key or _slug(name)
     if is_wrapped:
         shown = frame[column_order] if column_order else frame
-        st.table(shown.astype(object).where(shown.notna(), UNKNOWN), hide_index=True, alt=alt)
+        cells = shown.astype(object).where(shown.notna(), UNKNOWN)
+        # cells of this kind of table read markdown
+        cells = cells.map(lambda cell: plain(cell, _MOST_CELL) if isinstance(cell, str) else cell)
+        st.table(cells, hide_index=True, alt=alt)
     else:
         st.dataframe(
             frame,

@@ -9,6 +9,7 @@ from models.conditions import Difference, differences, explanations, said
 from models.result import Result
 from pages.widgets.badges import badge
 from pages.widgets.downloads import table
+from pages.widgets.plain import plain
 
 WEIGHTS = {"high": "known to matter", "some": "may matter", "unknown": "effect not known"}
 GROUPS = {"found": "found on the machine", "asked": "asked for"}
@@ -31,7 +32,7 @@ def render(engine: Engine, left_id: str, right_id: str, *, key: str = "condition
     """
     left, right = runs.load(engine, left_id), runs.load(engine, right_id)
     for column, run in zip(st.columns(2), (left, right), strict=True):
-        column.markdown(f"**{title(run)}**  {badge(run.origin, run.validity)}")
+        column.markdown(f"**{plain(title(run))}**  {badge(run.origin, run.validity)}")
     rows = differences(left, right)
     if not rows:
         st.success("No recorded condition differs between these two runs.")

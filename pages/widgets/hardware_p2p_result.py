@@ -12,6 +12,7 @@ from pages.charts.topology import pair_heat
 from pages.widgets.badges import badge
 from pages.widgets.downloads import chart, table
 from pages.widgets.links import page_link
+from pages.widgets.plain import plain
 
 _MATRIX_METRICS = ("p2p_bandwidth", "p2p_latency")
 BROKEN = ("wrong", "hangs", "fails")
@@ -27,10 +28,10 @@ def draw(run: Result, run_id: str) -> None:
         _verdicts(run, told)
     for reason in run.reasons:
         if not any(pair["sentence"] in reason for pair in told):
-            st.error(reason)
+            st.error(plain(reason, 1000))
     for notice in run.warnings:
         if notice.text not in run.reasons and not (told and _is_told(notice.code)):
-            st.warning(notice.text)
+            st.warning(plain(notice.text, 1000))
     _values(run)
     frame = pair_frame(run)
     if not frame.empty:
@@ -54,7 +55,8 @@ def _verdicts(run: Result, told: list[dict[str, Any]]) -> None:
         kind = "CPU ranks" if rehearsal else "GPUs"
         who = f"{kind} {pair['src']} and {pair['dst']}"
         if pair["code"] in BROKEN:
-            st.error(f"**{who}: {pair['sentence']}**  \n**Next:** {pair['next_step']}")
+            said, step = plain(f"{who}: {pair['sentence']}", 1000), plain(pair["next_step"], 1000)
+            st.error(f"**{said}**  \n**Next:** {step}")
         tier: Any = pair.get("tier")
         rows.append(
             {
@@ -68,7 +70,7 @@ def _verdicts(run: Result, told: list[dict[str, Any]]) -> None:
     frame = pd.DataFrame(rows).dropna(axis="columns", how="all")
     counts = frame["verdict"].value_counts()
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    st.markdown(f"**{len(frame)} {'pair' if len(frame) == 1 else 'pairs'}: {said}.**")
+    st.markdown(f"**{len(frame)} {'pair' if len(frame) == 1 else 'pairs'}: {plain(said)}.**")
     table(frame, "peer-verdicts", said)
 
 

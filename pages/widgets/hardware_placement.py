@@ -16,6 +16,7 @@ from pages import PAGES, make_page
 from pages.widgets import store
 from pages.widgets.downloads import table
 from pages.widgets.links import page_link
+from pages.widgets.plain import plain
 
 _KERNEL_WORDS = {
     "on": "on",
@@ -100,8 +101,8 @@ def _warn_broken(best: Placement, broken: Mapping[frozenset[int], str]) -> None:
                 first, second = sorted(pair)
                 st.error(
                     f"**GPUs {first} and {second} share a group here, and the peer-to-peer check "
-                    f"says: {seen}** Keep the link off for them (NCCL_P2P_DISABLE=1 and "
-                    "--disable-custom-all-reduce) until a check passes."
+                    f"says: {plain(seen, 1000)}** Keep the link off for them (NCCL_P2P_DISABLE=1 "
+                    "and --disable-custom-all-reduce) until a check passes."
                 )
 
 

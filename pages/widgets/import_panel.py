@@ -14,6 +14,7 @@ from models.errors import LinkworthError, UnreadableFile
 from models.result import Scalar
 from pages.widgets import import_preview, import_store, store
 from pages.widgets.links import page_link
+from pages.widgets.plain import plain
 
 _TOKEN = "import-token"  # noqa: S105  (names what lies on the shelf, no secret)
 _GENERATION = "import-generation"
@@ -102,7 +103,9 @@ def _read(given: Sequence[File]) -> None:
 
 def _progress(bar: Any, total: int, verb: str) -> Any:
     def told(done: int, name: str) -> None:
-        bar.progress(min(1.0, done / max(1, total)), text=f"{verb} {done} of {total}: {name}")
+        bar.progress(
+            min(1.0, done / max(1, total)), text=f"{verb} {done} of {total}: {plain(name)}"
+        )
 
     return told
 
@@ -168,7 +171,7 @@ def _message() -> None:
     for run_id in done["stored"][:_LINKED]:
         page_link("runs", f"Open run {run_id[:8]}", run=run_id)
     for name, run_id in done["duplicates"][:_LINKED]:
-        st.info(f"{name} was already stored and was left out.")
+        st.info(f"{plain(name)} was already stored and was left out.")
         page_link("runs", f"Open run {run_id[:8]}, which has it", run=run_id)
     if done["empty"]:
         st.caption(f"{done['empty']} results held no number and were not stored.")

@@ -12,6 +12,7 @@ from pages.widgets.badges import badge, plain_validity
 from pages.widgets.downloads import table
 from pages.widgets.import_store import worth_storing
 from pages.widgets.links import page_link
+from pages.widgets.plain import plain
 from pages.widgets.run_detail import measurement_frame
 
 SHOWN = 10  # files in detail; the table above has all of them
@@ -39,12 +40,13 @@ def render(readings: Sequence[Reading], known: Mapping[str, str]) -> None:
         column_config={"looks wrong": st.column_config.TextColumn(width="large")},
     )
     for reading in refused[:SHOWN]:
-        st.error(f"{reading.name}: {reading.error.sentence}" if reading.error else reading.name)
+        said = f": {reading.error.sentence}" if reading.error else ""
+        st.error(plain(f"{reading.name}{said}", 1000))
         if reading.error and reading.error.next_step:
-            st.caption(reading.error.next_step)
+            st.caption(plain(reading.error.next_step, 1000))
     there = [reading for reading in readings if reading.results and reading.sha256 in known]
     for reading in there[:SHOWN]:
-        st.info(f"{reading.name} is already stored.")
+        st.info(f"{plain(reading.name)} is already stored.")
         page_link("runs", f"Open the run that {reading.name} brought", run=known[reading.sha256])
     shown = 0
     for reading in readings:
@@ -93,13 +95,13 @@ def doubts(result: Result) -> list[str]:
 
 
 def _details(name: str, result: Result, *, opened: bool) -> None:
-    with st.expander(f"{name}: {result.title or result.kind}", expanded=opened):
+    with st.expander(plain(f"{name}: {result.title or result.kind}"), expanded=opened):
         st.markdown(badge(result.origin, result.validity))
         for reason in result.reasons:
-            st.warning(reason)
+            st.warning(plain(reason, 1000))
         for text in doubts(result):
             if text not in result.reasons:
-                st.caption(f"⚠ {text}")
+                st.caption(f"⚠ {plain(text, 1000)}")
         absent = [FIELDS[field].lower() for field in missing(result)]
         if absent:
             st.caption(f"The file does not say: {', '.join(absent)}.")

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from pages import PAGES, make_page
+from pages.widgets.plain import plain
 
 # kind of a run -> the page that explains it
 EXPLORERS = {
@@ -29,11 +30,13 @@ def explorer_link(kind: str, run_id: str, label: str = "Explain this run") -> No
     """A link to the explorer of a run's kind, where that page exists."""
     slug = EXPLORERS.get(kind)
     if slug in PAGES:
-        st.page_link(make_page(slug), label=label, query_params={"runs": run_id}, icon=_EXPLAINS)
+        st.page_link(
+            make_page(slug), label=plain(label), query_params={"runs": run_id}, icon=_EXPLAINS
+        )
 
 
 def page_link(slug: str, label: str, **query: str) -> None:
     """A link to a page of the table, where it exists."""
     if slug in PAGES:
         icon = _ICONS.get(slug, _EXPLAINS)
-        st.page_link(make_page(slug), label=label, query_params=query or None, icon=icon)
+        st.page_link(make_page(slug), label=plain(label), query_params=query or None, icon=icon)

@@ -10,6 +10,7 @@ from models.errors import InvalidSpec, LinkworthError
 from pages.widgets import model_picker, serving_form_arms, serving_form_parts, store
 from pages.widgets.allreduce_form import gpu_label, host_gpus
 from pages.widgets.live_job import duration_words
+from pages.widgets.plain import plain
 from pages.widgets.serving_form_arms import Engine
 from runners.evaluation_serving import (
     PRESSURE_LOAD,
@@ -267,6 +268,6 @@ def _planned(plan: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]] |
         st.caption("What will be started, without a shell; to read or to copy.")
         for job, text in zip(planned, lines, strict=True):
             if job["evaluation"]["start"] == 0:
-                st.markdown(f"**{job['evaluation']['arm']}**")
+                st.markdown(f"**{plain(job['evaluation']['arm'])}**")
                 st.code("\n".join(text), language="bash", wrap_lines=True)
     return planned

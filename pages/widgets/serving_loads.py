@@ -11,6 +11,7 @@ from models.metrics import metric
 from models.serving_slo import Point, Slo, capacity, scaling
 from pages.charts import serving as pictures
 from pages.widgets.downloads import chart
+from pages.widgets.plain import plain
 from pages.widgets.serving_arms import Arm, Cell, cell_words, rounds_of, samples_of, shared_cells
 from pages.widgets.serving_compare import Row
 
@@ -75,7 +76,7 @@ def loads(engine: Engine, arms: Arms, frames: Frames) -> None:
     for arm, frame in zip(arms, frames, strict=True):
         found = capacity(_points(engine, arm, frame, shared_cells(*frames)), slo)
         rate = f" There it yields {found.tok_s:.0f} tok/s." if found.tok_s else ""
-        st.markdown(f"- **{arm.name}**: {found.words}{rate}")
+        st.markdown(f"- **{plain(arm.name)}**: {plain(found.words, 1000)}{rate}")
 
 
 def _slo() -> Slo:

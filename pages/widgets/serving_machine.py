@@ -10,6 +10,7 @@ from models.metrics import metric
 from models.serving import AGREEMENT, statistics_of
 from pages.charts import serving as pictures
 from pages.widgets.downloads import chart, table
+from pages.widgets.plain import plain
 from pages.widgets.serving_arms import Arm, cell_words, facts_of, samples_of, shared_cells
 from pages.widgets.serving_evidence import cause_of, cells_with_phases, phases_of
 
@@ -56,7 +57,7 @@ def phases(engine: Engine, arms: Arms, frames: Frames) -> None:
         key="ab-phases",
     )
     for text in named:
-        st.markdown(f"- {text}")
+        st.markdown(f"- {plain(text, 1000)}")
     if not named:
         st.caption(
             "The arms split the model differently, so their phases are shown and none is blamed."
@@ -122,7 +123,7 @@ def _telemetry_chart(frame: pd.DataFrame, choice: list[str]) -> None:
         if reason not in ("gpu_idle", "applications_clocks_setting", "display_clock_setting")
     }
     words = ", ".join(sorted(reasons)).replace("_", " ") if reasons else "none"
-    st.caption(f"Throttle reasons seen: {words}.")
+    st.caption(f"Throttle reasons seen: {plain(words)}.")
 
 
 def _drift(arms: Arms, frames: Frames) -> pd.DataFrame:

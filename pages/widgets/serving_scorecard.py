@@ -15,6 +15,7 @@ from pages.widgets import store
 from pages.widgets.downloads import table
 from pages.widgets.links import page_link
 from pages.widgets.live_job import duration_words
+from pages.widgets.plain import plain
 from pages.widgets.serving_arms import Arm, facts_of
 from pages.widgets.serving_evidence import DRILL_PAGE, proposed
 from runners.evaluation_serving import fill_jobs
@@ -69,9 +70,9 @@ def _card(card: Card) -> None:
     with st.expander(f"{MARKS[card.status]} **{card.title}**: {card.status}"):
         st.caption(card.reads)
         for text in card.evidence:
-            st.markdown(f"- {text}")
+            st.markdown(f"- {plain(text, 1000)}")
         for text in card.missing:
-            st.markdown(f"- *missing*: {text}")
+            st.markdown(f"- *missing*: {plain(text, 1000)}")
 
 
 def _fill(engine: Engine, arms: tuple[Arm, Arm], cards: list[Card]) -> None:
@@ -163,7 +164,7 @@ def _alerts(
     found = proposed(frame, pd.concat(known) if known else pd.DataFrame())
     if not found:
         return
-    with st.expander(f"Alerts to set on {arm.name}"):
+    with st.expander(f"Alerts to set on {plain(arm.name)}"):
         st.caption("Proposals from what was measured here, not limits of the hardware.")
         table(
             pd.DataFrame(

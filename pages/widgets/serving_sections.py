@@ -13,6 +13,7 @@ from models.serving_slo import drain_note
 from pages.charts import serving as pictures
 from pages.widgets import environment_compare
 from pages.widgets.downloads import chart, table
+from pages.widgets.plain import plain
 from pages.widgets.serving_arms import (
     Arm,
     cell_order,
@@ -73,13 +74,13 @@ def warnings(engine: Engine, arms: Arms, frames: Frames, rows: Sequence[Row]) ->
         st.markdown(f"**Read first: {count} warning{'s' if count > 1 else ''}**")
         lines = [_line(list(texts)) for texts in kinds.values()]
         for text in lines[:MOST_WARNINGS]:
-            st.markdown(f"- ⚠ {text}")
+            st.markdown(f"- ⚠ {plain(text, 1000)}")
         rest = lines[MOST_WARNINGS:]
         rest += [text for texts in kinds.values() for text in list(texts)[1:]]
         if rest:
             with st.expander(f"{len(rest)} more"):
                 for text in rest:
-                    st.markdown(f"- {text}")
+                    st.markdown(f"- {plain(text, 1000)}")
 
 
 # said of each round and workload: one line stands for all

@@ -22,6 +22,7 @@ from pages.widgets import environment_compare, speedup_frames
 from pages.widgets.badges import badge
 from pages.widgets.downloads import chart, table
 from pages.widgets.links import page_link
+from pages.widgets.plain import plain
 from pages.widgets.speedup_cases import Case
 from pages.widgets.speedup_facts import AllReduce
 
@@ -31,7 +32,7 @@ Cases = Sequence[Case]
 def verdicts(cases: Cases) -> None:
     """One sentence a case and TP size, with its reasons and ceilings."""
     for case in cases:
-        st.markdown(f"**{case.label}**  {badge(case.origin)}")
+        st.markdown(f"**{plain(case.label)}**  {badge(case.origin)}")
         single = case.valid.get(1)
         multiple = [point for tp, point in sorted(case.valid.items()) if tp > 1]
         if single is None or not multiple:
@@ -49,9 +50,10 @@ def verdicts(cases: Cases) -> None:
             said = [found.sentence] if found else []
             if interval is None:
                 said.append("Fewer than three rounds: direction only, no interval.")
-            st.markdown(f"- {' '.join([*said, ceiling_sentence(point.times) or ''])}")
+            said.append(ceiling_sentence(point.times) or "")
+            st.markdown(f"- {plain(' '.join(said), 2000)}")
         for notice in dict.fromkeys(text for point in case.points.values() for text in point.notes):
-            st.caption(f"⚠ {notice}")
+            st.caption(f"⚠ {plain(notice, 1000)}")
 
 
 def step_times(cases: Cases) -> None:
@@ -168,16 +170,18 @@ def checks(cases: Cases) -> None:
         for tp, point in sorted(case.valid.items()):
             check = additive_check(single.times, point.times) if single and tp > 1 else None
             if check is not None:
-                lines.append(f"{case.label}. {additive_sentence(check)}")
+                lines.append(f"{plain(case.label)}. {additive_sentence(check)}")
             times = point.times
             exposed, product = times.exposed_ms, times.allreduce_ms
             if tp > 1 and exposed is not None and product:
                 calls, latency = times.calls or 0, times.allreduce_us or 0.0
                 said = agreement_sentence(Agreement(exposed, product), calls, latency)
-                lines.append(f"{case.label}, TP={tp}. {said} {_latency_words(point.allreduce)}")
+                lines.append(
+                    f"{plain(case.label)}, TP={tp}. {said} {_latency_words(point.allreduce)}"
+                )
             elif tp > 1 and exposed is not None:
                 lines.append(
-                    f"{case.label}, TP={tp}. Exposed communication is {exposed:.3f} ms; no "
+                    f"{plain(case.label)}, TP={tp}. Exposed communication is {exposed:.3f} ms; no "
                     "AllReduce sweep on the same GPUs, link and message says what calls × latency "
                     "would give."
                 )
@@ -214,7 +218,7 @@ def _fit(case: Case) -> list[str]:
         f"TP={tp} {value:+.2f}" for tp, value in zip(tps, fit.residuals_ms, strict=True)
     )
     return [
-        f"{case.label}. T = A/tp + C: A = {fit.shared_ms:.2f} ms divides over the GPUs, "
+        f"{plain(case.label)}. T = A/tp + C: A = {fit.shared_ms:.2f} ms divides over the GPUs, "
         f"C = {fit.constant_ms:.2f} ms stays (residuals in ms: {residuals})."
     ]
 
@@ -226,7 +230,7 @@ def hosts(engine: Engine, cases: Cases) -> None:
         return
     left, right = pair
     st.subheader("Side by side")
-    st.caption(f"Left: {left.label}. Right: {right.label}.")
+    st.caption(plain(f"Left: {left.label}. Right: {right.label}.", 600))
     frame = speedup_frames.side_by_side(left, right)
     if frame.empty:
         st.info("These two have no TP size in common in one and the same clock definition.")
@@ -244,7 +248,7 @@ def hosts(engine: Engine, cases: Cases) -> None:
             if offered:
                 with st.expander(f"What else differs at TP={tp} and may explain it"):
                     for sentence in offered:
-                        st.markdown(f"- {sentence}")
+                        st.markdown(f"- {plain(sentence, 1000)}")
 
 
 def conditions(engine: Engine, cases: Cases) -> None:
@@ -288,7 +292,8 @@ def pays(all_cases: Cases, chosen: Cases, clock: str) -> None:
                 crossings = break_even(frame["size"].tolist(), gains)
                 said = break_even_sentence(crossings, gains, tp, what, unit)
                 drawn = True
-                st.markdown(f"- {case.host}{f', link {case.link}' if case.link else ''}: {said}")
+                where = f"{case.host}{f', link {case.link}' if case.link else ''}"
+                st.markdown(f"- {plain(where)}: {plain(said, 1000)}")
                 if len(frame) > 1:
                     name = f"break-even-{number}-{tp}-{by}"
                     chart(pictures.break_even(frame, title), name, said, frame, key=name)

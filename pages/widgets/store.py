@@ -7,6 +7,7 @@ import streamlit as st
 
 from db.engine import connect
 from models.errors import LinkworthError, ReadOnly
+from pages.widgets.plain import plain
 from settings import settings
 
 if TYPE_CHECKING:
@@ -62,9 +63,10 @@ def offer_worker(key: str) -> None:
 
 def show_error(error: LinkworthError) -> None:
     """The sentence and the next step; never a traceback."""
-    st.error(error.sentence)
+    # sentences name files, models and what somebody typed
+    st.error(plain(error.sentence, 1500))
     if error.next_step:
-        st.info(error.next_step)
+        st.info(plain(error.next_step, 1500))
 
 
 def refuse_read_only() -> None:

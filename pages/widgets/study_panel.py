@@ -9,6 +9,7 @@ from db import studies
 from db.engine import Engine
 from models.errors import NotFound
 from pages.widgets.badges import badge
+from pages.widgets.plain import plain
 
 
 def render(engine: Engine, study_ids: Iterable[object]) -> None:
@@ -19,14 +20,14 @@ def render(engine: Engine, study_ids: Iterable[object]) -> None:
             study = studies.study(engine, name)
         except NotFound:
             continue
-        with st.expander(f"The study: {study.title}", icon=":material/menu_book:"):
-            st.markdown(f"{badge(study.origin)} {study.summary}")
-            st.caption(f"Source: {study.source}")
+        with st.expander(f"The study: {plain(study.title)}", icon=":material/menu_book:"):
+            st.markdown(f"{badge(study.origin)} {plain(study.summary, 2000)}")
+            st.caption(f"Source: {plain(study.source)}")
             if study.claims:
                 frame = pd.DataFrame(
                     {
-                        "claim": [claim.claim for claim in study.claims],
-                        "our check": [claim.check or "" for claim in study.claims],
+                        "claim": [plain(claim.claim, 1000) for claim in study.claims],
+                        "our check": [plain(claim.check, 1000) for claim in study.claims],
                     }
                 )
                 st.table(frame)
@@ -37,4 +38,4 @@ def render(engine: Engine, study_ids: Iterable[object]) -> None:
 def _list(title: str, texts: list[str]) -> None:
     if texts:
         st.markdown(f"**{title}**")
-        st.markdown("\n".join(f"- {text}" for text in texts))
+        st.markdown("\n".join(f"- {plain(text, 1000)}" for text in texts))
