@@ -98,7 +98,7 @@ def _pair_sentences(first: Result, other: Result) -> list[str]:
     names = (_arm(first), _arm(other))
     before = cell_rounds(first, "tpot", "median")
     after = cell_rounds(other, "tpot", "median")
-    for cell in sorted(before.keys() & after.keys(), key=str):
+    for cell in sorted(before.keys() & after.keys(), key=lambda cell: (cell[1] or 0, str(cell))):
         parts = []
         for name, statistic in (
             ("tpot", "median"),

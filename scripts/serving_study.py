@@ -51,7 +51,7 @@ OFFLINE = {
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
     "VLLM_SLEEP_WHEN_IDLE": "1",  # servers that wait for their turn must not take the processors
 }
-KV_BYTES = 6 * 2**30  # fixed, so that arms starting together do not judge each other's memory
+KV_BYTES = 6 * 2**30  # fixed: arms that start together must not judge each other's memory
 START_S, FIRST_ROUND_S = 160.0, 120.0
 
 
@@ -190,7 +190,8 @@ def files_of(options: argparse.Namespace, model: Path, arm: Arm) -> Path:
 
 
 def rounds_of(result: Result | None) -> list[int]:
-    rows = result.find("tpot", "median") if result else []
+    # counted by requests, which a round without any figure has too: it is not measured again
+    rows = result.find("completed") if result else []
     return sorted({row.round for row in rows if row.round is not None})
 
 

@@ -93,7 +93,6 @@ def _result(args, rows, duration, fault):
     ttfts = sorted(row["ttft"] for row in fine)
     outputs = sum(row["tokens"] for row in fine)
     inputs = len(fine) * int(args.random_input_len)
-    middle = len(fine) // 2
 
     def median(values):
         if not values:
@@ -126,10 +125,15 @@ def _result(args, rows, duration, fault):
         "generated_texts": ["" for _ in rows],
         "median_ttft_ms": median(ttfts) * 1000,
         "median_e2el_ms": median(e2els) * 1000,
-        "mean_tpot_ms": 0.0 if middle < 0 else _mean_tpot(fine),
+        "median_tpot_ms": median(sorted(_tpots(fine))) * 1000,
+        "mean_tpot_ms": _mean_tpot(fine),
     }
 
 
+def _tpots(rows):
+    return [(r["latency"] - r["ttft"]) / (r["tokens"] - 1) for r in rows if r["tokens"] > 1]
+
+
 def _mean_tpot(rows):
-    values = [(r["latency"] - r["ttft"]) / (r["tokens"] - 1) for r in rows if r["tokens"] > 1]
+    values = _tpots(rows)
     return sum(values) / len(values) * 1000 if values else 0.0
