@@ -15,8 +15,8 @@ from models.demand import served_a_day
 from models.economics import DAYS_A_MONTH
 from models.gain import Gain
 from models.purchase import Purchase
+from models.ranges import Range, fixed
 from models.risk import Stability
-from models.spread import Range, fixed
 
 DRAWS = 4000
 FREE = fixed(0.0)

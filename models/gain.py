@@ -16,9 +16,9 @@ from scipy import special
 from models.comparison import paired, welch
 from models.economics import FloatArray
 from models.errors import InvalidSpec
+from models.ranges import Range
 from models.result import Origin
 from models.rounds import Round, values
-from models.spread import Range
 
 MIN_ROUNDS = 3
 # No change of a link made a server ten times as fast or slow; the t distribution of three rounds

@@ -10,7 +10,7 @@ from datetime import date
 from typing import Any
 
 from models.errors import InvalidSpec
-from models.spread import Range
+from models.ranges import Range
 
 OLD_AFTER_DAYS = 90
 

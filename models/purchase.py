@@ -14,8 +14,9 @@ import numpy as np
 from models.economics import FloatArray
 from models.errors import InvalidSpec
 from models.gain import Gain
+from models.ranges import Range, fixed
 from models.risk import Stability
-from models.spread import LogNormal, Range, fixed
+from models.spread import LogNormal
 
 Benefit = Literal["tokens", "cloud", "waiting"]
 MAX_MONTHS = 120

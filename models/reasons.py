@@ -107,7 +107,8 @@ def reasons_for(facts: Facts, context: Context) -> list[str]:
             )
         )
     if facts.seen.hours > 0 and not facts.seen.incidents:
-        found.append((0.5 if facts.seen.hours >= 24 else 0.25, bound_words(facts.seen)))
+        words = f"{facts.seen.hours:,.0f} h under load were watched without an incident."
+        found.append((0.5 if facts.seen.hours >= 24 else 0.25, words))
     resale = context.case.medians()["resale"]
     if resale > 0 and context.case.medians()["price"] > 0:
         found.append((0.1, f"It can be sold again for about {100 * resale:.0f} % of its price."))
@@ -161,10 +162,10 @@ def reasons_against(facts: Facts, context: Context, limits: Thresholds) -> list[
         found.append((0.9, f"The gain is published: {count}, not measured here."))
     elif gain.origin not in MEASURED:
         found.append((0.9, f"The gain is {gain.origin}: nobody measured it here."))
-    if facts.seen.hours < limits.soak_hours:
-        found.append((0.7, f"Stability: {bound_words(facts.seen)}"))
-    if facts.seen.incidents:
-        found.append((1.1, f"Stability: {bound_words(facts.seen)}"))
+    weight = 1.1 if facts.seen.incidents else 0.7
+    if facts.seen.hours >= limits.soak_hours and not facts.seen.incidents:
+        weight = 0.35
+    found.append((weight, f"Stability: {bound_words(facts.seen)}"))
     if context.confounds:
         found.append((0.6, f"Caveat: {context.confounds[0]}"))
     if facts.ceiling is None:
@@ -182,6 +183,9 @@ def reasons_against(facts: Facts, context: Context, limits: Thresholds) -> list[
                 f"Added failures cost about {money(-outcome.parts['risk'], symbol)} a month.",
             )
         )
+    low = outcome.npv[0]
+    if outcome.p_positive >= limits.buy:
+        found.append((0.2, f"One draw in twenty is worth less than {money(low, symbol)}."))
     if context.old_figures:
         found.append((0.15, f"Older than 90 days: {', '.join(context.old_figures[:3])}."))
     return strongest(found)

@@ -116,5 +116,5 @@ def _figures(kind: str, row: dict[str, Any]) -> dict[str, Any]:
     value = row["value"]
     ends = {"low": row.get("low", value), "value": value, "high": row.get("high", value)}
     if kind == "priors":
-        return {"prior": row["label"], "event": row["event"], "unit": "a part and year", **ends}
+        return {"prior": row["label"], **ends, "unit": "a part and year", "event": row["event"]}
     return {"price": row["label"], "unit": row["unit"], **ends}

@@ -129,7 +129,7 @@ def _keep(engine: Engine, kind: str, key: str, row: dict[str, Any], *, is_taken:
 
 
 def _field(name: str, field: str, row: dict[str, Any]) -> Any:
-    empty = row.get(field)
+    empty = row.get(field, 1.0 if field == "strength" else None)
     key = f"{name}-{field}"
     if field in ("label", "name", "unit", "event", "link"):
         text = st.text_input(_WORDS[field], str(empty or ""), max_chars=_MAX_TEXT, key=key)

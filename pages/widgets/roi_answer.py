@@ -180,6 +180,8 @@ def capacities(found: Assessment, names: tuple[str, str]) -> None:
     st.subheader("What each arm carries")
     for name, carried in zip(names, found.question.carried, strict=True):
         st.markdown(f"- **{name}**: {plain(_carried(carried))}")
+    if not money_speaks(found.gates):
+        return
     gain = found.question.case.gain
     if gain.origin in ("measured", "imported", "published") and gain.rounds:
         words = f" ({plural(gain.rounds, 'round')} an arm)"

@@ -90,7 +90,7 @@ class Known:
 
 def arm_words(arm: Arm) -> str:
     """An arm's name with what its title adds."""
-    title = arm.title.split(", concurrency")[0]
+    title = arm.title.split(", concurrency")[0].removesuffix(f", {arm.name}")
     return title if title.startswith(arm.name) else f"{arm.name}: {title}"
 
 

@@ -170,8 +170,8 @@ def _range(
 
 def _label(field: Field, symbol: str) -> str:
     unit = field.unit.replace("$", symbol)
-    # two dollar signs in a label would be read as a formula
-    return f"{field.label} ({unit})".replace("$", r"\$") if unit else field.label
+    # one dollar sign is no formula, and an escaped one would be read aloud with its backslash
+    return f"{field.label} ({unit})" if unit else field.label
 
 
 def _number(field: Field, label: str, value: float, key: str, rate: float) -> float:

@@ -10,10 +10,11 @@ from models.gain import Gain, from_range, from_rounds, point
 from models.gates import ArmFacts, Thresholds
 from models.prices import Catalogue, FailurePrior
 from models.purchase import Benefit, Cloud, Power, Purchase
+from models.ranges import Range
 from models.result import Origin
 from models.risk import Evidence, stability
 from models.service import Carried
-from models.spread import LogNormal, Range
+from models.spread import LogNormal
 from models.trial import Ceilings, ceiling_gain, ceilings
 from pages.widgets.roi_arms import Known, arm_words
 from pages.widgets.roi_evidence import Pair

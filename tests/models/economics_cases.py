@@ -7,9 +7,10 @@ import numpy as np
 from importers.catalogue import catalogue
 from models.gain import Gain, assumed_around, from_rounds
 from models.purchase import Cloud, Power, Purchase
+from models.ranges import Range, fixed
 from models.risk import Evidence, stability
 from models.rounds import Round
-from models.spread import LogNormal, Range, fixed
+from models.spread import LogNormal
 
 PRIOR = catalogue().priors["data-centre-gpu"]
 

@@ -18,6 +18,7 @@ from models.economics import npv
 from models.errors import InvalidSpec
 from models.gain import Gain, assumed_around, from_range, from_rounds, point
 from models.purchase import INPUTS
+from models.ranges import Range, fixed
 from models.risk import Evidence, stability
 from models.rounds import Round
 from models.sensitivity import (
@@ -28,7 +29,6 @@ from models.sensitivity import (
     tornado,
     utilisation_at,
 )
-from models.spread import Range, fixed
 from models.typical import monthly_cash, typical
 from models.wording import chance
 

@@ -16,8 +16,8 @@ from models.cashflow import net_value
 from models.decision import decide
 from models.gain import from_rounds, point
 from models.purchase import INPUTS
+from models.ranges import Range
 from models.rounds import Round
-from models.spread import Range
 
 
 @dataclass

@@ -13,7 +13,8 @@ from models.economics import capital_recovery, monthly_rate, npv
 from models.errors import InvalidSpec
 from models.gain import from_range
 from models.purchase import INPUTS, Cloud, pinned
-from models.spread import LogNormal, Range, fixed, gamma_quantile
+from models.ranges import Range, fixed
+from models.spread import LogNormal, gamma_quantile
 from models.typical import monthly_cash, typical
 
 

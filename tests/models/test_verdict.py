@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from models.assessment import Assessment, Question, assess
 from models.gain import Gain, assumed_around, from_range, point
 from models.gates import ArmFacts, Thresholds
+from models.ranges import Range, fixed
 from models.risk import Evidence, stability
 from models.service import Carried, Load, carried, judge_load
 from models.serving_slo import Slo
-from models.spread import Range, fixed
 from models.trial import ceiling_gain, ceilings, trials
 from models.use_cases import USE_CASES, use_case
 from models.wording import amount, chance, compact, money, months, rate, share
@@ -48,7 +48,7 @@ def test_buy_needs_everything_and_gets_it():
     found = assess(asked())
     assert found.verdict.word == "Buy"
     assert [gate.state for gate in found.gates] == ["passed"] * 3
-    assert len(found.reasons_for) == 3
+    assert len(found.reasons_for) == len(found.reasons_against) == 3
     assert "shown over 5 rounds" in words_of(found)
 
 
@@ -71,6 +71,7 @@ def test_buy_needs_everything_and_gets_it():
         ({"seen": Evidence()}, "no hour of sustained load"),
         ({"seen": Evidence(0, 10)}, "only 10 h"),
         ({"candidate": None}, "correctness is not shown"),
+        ({"candidate": ArmFacts("measured", completed=9, failed=0)}, "correctness is not shown"),
         ({"carried": (None, None)}, "the service level is not shown"),
     ],
 )
@@ -119,7 +120,7 @@ def test_a_candidate_with_wrong_values_never_passes(gain, spread, hours):
 
 
 def test_errors_fail_the_first_gate_and_the_limit_is_editable():
-    failing = ArmFacts("measured", completed=95, failed=5)
+    failing = ArmFacts("measured", completed=95, failed=5, outputs="checked")
     assert assess(asked(candidate=failing)).verdict.word == "Don't"
     tolerant = asked(candidate=failing, thresholds=Thresholds(errors=0.1))
     assert assess(tolerant).verdict.word == "Buy"

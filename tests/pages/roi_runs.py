@@ -56,6 +56,11 @@ def serving(
             samples.append(
                 Samples(metric=metric, unit="ms", round=number, dims=dims, values=drawn.tolist())
             )
+    for prompt in (1, 2):
+        dims_of = {"prompt": prompt, "phase": "before"}
+        samples.append(
+            Samples(metric="output_logprob", unit="", dims=dims_of, values=[-0.5, -1.0, -0.2])
+        )
     link = "on" if arm == "link-on" else "off"
     return Result(
         id=str(uuid.uuid4()),
