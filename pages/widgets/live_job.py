@@ -13,6 +13,7 @@ from pages.widgets.badges import state_badge
 from pages.widgets.links import explorer_link, page_link
 from pages.widgets.plain import plain
 from pages.widgets.run_telemetry import HELD_BACK
+from settings import settings
 
 ACTIVE = ("queued", "running")
 LOG_LINES = 12
@@ -73,17 +74,27 @@ def watch(job_ids: list[str], *, key: str) -> None:
     live()
 
 
+def cancel(job_id: str) -> None:
+    """End a job.
+
+    Raises:
+        ReadOnly: Demo mode.
+    """
+    store.refuse_read_only()
+    jobs.request_cancel(store.engine(), job_id)
+
+
 def _draw(job: dict[str, Any], key: str) -> None:
-    database = store.engine()
     with st.container(border=True):
         left, right = st.columns([5, 1], vertical_alignment="center")
         left.markdown(f"**{plain(job['title'] or job['kind'])}**  {state_badge(job['state'])}")
         if job["state"] in ACTIVE:
             if job["cancel_requested"]:
                 right.caption("Cancelling …")
-            elif right.button("Cancel", key=f"{key}-cancel-{job['id']}"):
-                store.refuse_read_only()
-                jobs.request_cancel(database, job["id"])
+            elif not settings().read_only and right.button(
+                "Cancel", key=f"{key}-cancel-{job['id']}"
+            ):
+                cancel(job["id"])
                 st.rerun(scope="fragment")
         if job["state"] == "queued":
             _draw_queued(job, key)
@@ -94,7 +105,7 @@ def _draw(job: dict[str, Any], key: str) -> None:
         lines = _log_lines(job)
         if lines:
             with st.expander("Last log lines"):
-                st.code("\n".join(lines), language=None)
+                st.code("\n".join(lines), language=None, wrap_lines=True)
 
 
 def _draw_queued(job: dict[str, Any], key: str) -> None:

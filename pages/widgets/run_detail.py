@@ -15,6 +15,7 @@ from pages.widgets.badges import badge
 from pages.widgets.downloads import table
 from pages.widgets.links import explorer_link
 from pages.widgets.plain import plain
+from settings import settings
 
 
 def measurement_frame(run: Result) -> pd.DataFrame:
@@ -71,8 +72,8 @@ def render(run_id: str) -> None:
     _conditions(run)
     run_telemetry.render(run_id)
     _files(run_id)
-    if run.origin != "published" and st.button("Delete this run …", key="run-delete"):
-        store.refuse_read_only()
+    may_delete = run.origin != "published" and not settings().read_only
+    if may_delete and st.button("Delete this run …", key="run-delete"):
         _confirm_delete(run_id, run.title or run.kind)
 
 
