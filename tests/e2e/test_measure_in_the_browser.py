@@ -50,7 +50,7 @@ def test_cpu_sweep_from_form_to_stored_run(server: Server, page: Page) -> None:
     engine = connect(database_of(server))
     try:
         assert jobs.counts(engine).get("succeeded") == 1, "three clicks start one job"
-        listed = runs.list_runs(engine, origins=["measured"], kinds=["allreduce"])
+        listed = runs.list_runs(engine, origins=["measured"], shipped=False, kinds=["allreduce"])
         assert len(listed) == 1
         assert listed["validity"].iloc[0] in ("valid", "suspect")
         run = runs.load(engine, listed["id"].iloc[0])
