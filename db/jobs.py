@@ -71,7 +71,7 @@ def enqueue(
         "id": str(uuid.uuid4()),
         "token": token,
         "kind": str(spec.get("kind", "")),
-        "title": title,
+        "title": scrub_text(title),
         "state": "queued",
         "reason": "",
         "evaluation_id": evaluation.get("id") if evaluation else None,
@@ -256,17 +256,17 @@ def events(
 
 
 def _event(number: int, row: dict[str, Any]) -> dict[str, Any]:
-    message = row.get("message")
+    message, stage = row.get("message"), row.get("stage")
     return {
         "job_number": number,
         "t": float(row.get("t") or utc_now().timestamp()),
         "type": str(row.get("type") or "log"),
-        "stage": row.get("stage"),
+        "stage": None if stage is None else scrub_text(str(stage)),
         "fraction": row.get("fraction"),
         "message": None if message is None else scrub_text(str(message)),
         "eta_s": row.get("eta_s"),
         "level": row.get("level"),
-        "data": row.get("data"),
+        "data": scrub(data) if isinstance(data := row.get("data"), dict) else data,
     }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from db.packing import pack_dims, pack_rows, pack_values
 from models.result import Result
-from models.secrets import scrub
+from models.secrets import scrub, scrub_text
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ def prepare(result: Result, telemetry: list[dict[str, Any]] | None = None) -> Pr
         result: What a runner or an importer brought.
         telemetry: Rows sampled beside it.
     """
+    result = _without_secrets(result)
     documents = result.model_dump(
         mode="json", by_alias=True, exclude={"measurements", "samples", "telemetry"}
     )
@@ -66,4 +67,19 @@ def prepare(result: Result, telemetry: list[dict[str, Any]] | None = None) -> Pr
         ],
         telemetry=pack_rows(rows) if rows else None,
         n_telemetry=len(rows),
+    )
+
+
+def _without_secrets(result: Result) -> Result:
+    """What people and programs wrote: an address with its password ends up in sentences too."""
+    return result.model_copy(
+        update={
+            "title": None if result.title is None else scrub_text(result.title),
+            "reasons": [scrub_text(reason) for reason in result.reasons],
+            "warnings": [
+                notice.model_copy(update={"text": scrub_text(notice.text)})
+                for notice in result.warnings
+            ],
+            "said": scrub(result.said),
+        }
     )

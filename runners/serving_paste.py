@@ -15,6 +15,7 @@ from runners.vllm_flags import MANAGED, Flag, engine_arguments, normal, refuse
 # a hub id: owner/name, each part starting with a letter or digit
 HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}$")
 _ASSIGNMENT = re.compile(r"^([A-Z_][A-Z0-9_]*)=(.*)$", re.DOTALL)
+_LONGEST_NAME = 1000
 _SHORT = {
     "-tp": "tensor-parallel-size",
     "-pp": "pipeline-parallel-size",
@@ -182,6 +183,11 @@ def allowed_model(model: str, roots: Sequence[Path]) -> str:
     name = model.strip()
     if name.startswith("-") or not name:
         raise InvalidSpec("A model's name does not start with a dash.", "Choose a model.")
+    if len(name) > _LONGEST_NAME or not name.isprintable():
+        raise InvalidSpec(
+            "This is no name of a model: it is too long, or holds signs that no name has.",
+            "Name a hub id such as owner/name, or a folder below an allowed folder.",
+        )
     for root in roots:
         base = root.expanduser().resolve()
         path = (base / name).resolve() if not Path(name).is_absolute() else Path(name).resolve()

@@ -11,7 +11,7 @@ LIMIT = 300
 # signs that mean something anywhere in a line; a colon before a letter, an underscore at a word's
 # edge and an ampersand before a name are markup, elsewhere they are what they look like
 _MARKUP = re.compile(r"[\\`*\[\]<~$]|:(?=[a-zA-Z])|(?<![^\W_])_|_(?![^\W_])|&(?=[#\w])")
-_AT_THE_START = re.compile(r"([-+=#>])|(\d{1,9})([.)])")
+_AT_THE_START = re.compile(r"([-+=#>])|(\d{1,9})([.)])(?=\s|$)")
 # what Streamlit replaces in the finished text, after escapes are gone: emoji and icon names,
 # addresses, arrows. An invisible sign between keeps their parts from meeting.
 _LATE = re.compile(

@@ -55,12 +55,24 @@ def test_a_limit_of_its_own_goes_before_the_spec_s(engine):
 
 def test_secrets_never_get_in(engine):
     spec = {**SPEC, "hf_token": "hidden", "env": {"API_KEY": "hidden"}, "num_key_value_heads": 8}
-    job_id = jobs.enqueue(engine, spec, evaluation={"id": "e", "password": "hidden"})
-    jobs.add_events(engine, job_id, [{"type": "log", "message": "HF_TOKEN=hidden"}])
+    job_id = jobs.enqueue(
+        engine,
+        spec,
+        evaluation={"id": "e", "password": "hidden"},
+        title="Serving at http://me:hidden@host",
+    )
+    told = {"total_token_throughput": 5.5, "server": "http://me:hidden@host"}
+    events = [
+        {"type": "log", "message": "HF_TOKEN=hidden"},
+        {"type": "stage", "stage": "asking http://me:hidden@host"},
+        {"type": "round", "data": told},
+    ]
+    jobs.add_events(engine, job_id, events)
     jobs.finish(engine, job_id, "failed", reason="x_key=hidden", log_tail="AUTH=hidden")
     everything = json.dumps([jobs.job(engine, job_id), jobs.events(engine, job_id)], default=str)
     assert "hidden" not in everything
     assert jobs.job(engine, job_id)["spec"]["num_key_value_heads"] == 8
+    assert jobs.events(engine, job_id)[-1]["data"]["total_token_throughput"] == 5.5
 
 
 def test_from_claim_to_end(engine, make_result):

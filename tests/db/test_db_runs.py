@@ -154,12 +154,21 @@ def test_secrets_of_a_result_never_get_in(engine, make_result):
         environment={"variables": {"HF_TOKEN": "hidden", "NCCL_DEBUG": "INFO"}},
         spec={"kind": "serving", "api_key": "hidden", "engine_args": {"max_num_seqs": 8}},
         host={"hostname": "h1", "admin_password": "hidden"},
+        title="Server http://me:hidden@host",
+        validity="suspect",
+        reasons=["http://me:hidden@host did not answer."],
+        warnings=[Notice(code="x", text="API_KEY=hidden was refused.")],
+        said={"engine_version": "https://me:hidden@host/wheel"},
     )
     raw = json.dumps({"env": {"HF_TOKEN": "hidden"}, "total_input_tokens": 5}).encode()
     run_id = runs.store(engine, result, raw=raw)
     loaded = runs.load(engine, run_id)
     (file,) = runs.raw(engine, run_id)
-    everything = json.dumps([dump(loaded), hosts.list_hosts(engine)], default=str)
+    everything = json.dumps(
+        [dump(loaded), hosts.list_hosts(engine), runs.rounds(engine, run_id).to_dict("records")],
+        default=str,
+    )
+    assert loaded.title == "Server http://(removed)@host"
     assert "hidden" not in everything
     assert loaded.environment == {"variables": {"NCCL_DEBUG": "INFO"}}
     assert loaded.spec["engine_args"] == {"max_num_seqs": 8}
