@@ -58,7 +58,8 @@ def changes(frame: pd.DataFrame) -> alt.LayerChart:
             ],
         )
     )
-    return alt.layer(margin, zero, intervals, points).properties(height=alt.Step(24))
+    layers = [margin, zero, points] if known.empty else [margin, zero, intervals, points]
+    return alt.layer(*layers).properties(height=alt.Step(24))
 
 
 def rounds(frame: pd.DataFrame, title: str, arms: Sequence[str]) -> alt.Chart:

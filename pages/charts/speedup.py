@@ -22,27 +22,29 @@ def step_time(frame: pd.DataFrame, cases: Sequence[str], title: str) -> alt.Laye
     offset = alt.XOffset("case:N", sort=list(cases))
     y = alt.Y("step (ms):Q", title=f"{title} (ms)", scale=alt.Scale(zero=True))
     tips = [
-        "case",
-        "TP",
+        alt.Tooltip("case"),
+        alt.Tooltip("TP"),
         alt.Tooltip("step (ms)", format=".3f"),
         alt.Tooltip("tok/s", format=".0f"),
-        "rounds",
-        "validity",
+        alt.Tooltip("rounds"),
+        alt.Tooltip("validity"),
     ]
     colour = theme.colour("case", cases, is_filled=True)
-    base = alt.Chart(frame).encode(x=x, xOffset=offset, y=y, color=colour, tooltip=tips)
-    layers: list[alt.Chart] = [
-        base.transform_filter("datum.validity != 'invalid'").mark_bar(),
-        base.transform_filter("datum.validity == 'invalid'").mark_bar(
-            filled=False, strokeWidth=1.5
-        ),
-    ]
+    layers: list[alt.Chart] = []
+    invalid = frame["validity"] == "invalid"
+    for rows, mark in (
+        (frame[~invalid], {}),
+        (frame[invalid], {"filled": False, "strokeWidth": 1.5}),
+    ):
+        if not rows.empty:
+            bars = alt.Chart(rows).mark_bar(**mark)
+            layers.append(bars.encode(x=x, xOffset=offset, y=y, color=colour, tooltip=tips))
     known = frame.dropna(subset=["low (ms)", "high (ms)"])
     if not known.empty:
         layers.append(
             alt.Chart(known)
             .mark_rule(color=GREY, strokeWidth=2)
-            .encode(x=x, xOffset=offset, y="low (ms):Q", y2="high (ms):Q")
+            .encode(x=x, xOffset=offset, y=alt.Y("low (ms):Q"), y2=alt.Y2("high (ms):Q"))
         )
     floors = frame.dropna(subset=["roofline floor (ms)"])
     if not floors.empty:
@@ -52,8 +54,8 @@ def step_time(frame: pd.DataFrame, cases: Sequence[str], title: str) -> alt.Laye
             .encode(
                 x=x,
                 xOffset=offset,
-                y="roofline floor (ms):Q",
-                tooltip=["case", alt.Tooltip("roofline floor (ms)", format=".3f")],
+                y=alt.Y("roofline floor (ms):Q"),
+                tooltip=[alt.Tooltip("case"), alt.Tooltip("roofline floor (ms)", format=".3f")],
             )
         )
     return alt.layer(*layers).properties(height=_height(cases))
@@ -78,11 +80,16 @@ def speedup(frame: pd.DataFrame, cases: Sequence[str]) -> alt.LayerChart:
     layers: list[alt.Chart] = [
         alt.Chart(reference)
         .mark_area(color=GREY, opacity=0.2)
-        .encode(x=x, y="promised low:Q", y2="promised high:Q", detail="reference TP:N"),
+        .encode(
+            x=x,
+            y=alt.Y("promised low:Q"),
+            y2=alt.Y2("promised high:Q"),
+            detail=alt.Detail("reference TP:N"),
+        ),
         alt.Chart(reference)
         .mark_line(color=GREY, strokeDash=[4, 4])
-        .encode(x=x, y=alt.Y("ideal:Q"), detail="reference TP:N"),
-        alt.Chart(pd.DataFrame({"one": [1.0]})).mark_rule(color=GREY).encode(y="one:Q"),
+        .encode(x=x, y=alt.Y("ideal:Q"), detail=alt.Detail("reference TP:N")),
+        alt.Chart(pd.DataFrame({"one": [1.0]})).mark_rule(color=GREY).encode(y=alt.Y("one:Q")),
     ]
     colour = theme.colour("case", cases, is_filled=True)
     known = frame.dropna(subset=["low", "high"])
@@ -90,9 +97,9 @@ def speedup(frame: pd.DataFrame, cases: Sequence[str]) -> alt.LayerChart:
         layers.append(
             alt.Chart(known)
             .mark_rule(strokeWidth=2)
-            .encode(x=x, y="low:Q", y2="high:Q", color=colour)
+            .encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), color=colour)
         )
-    tips = ["case", "TP", alt.Tooltip("speedup", format=".2f")]
+    tips = [alt.Tooltip("case"), alt.Tooltip("TP"), alt.Tooltip("speedup", format=".2f")]
     tips += [alt.Tooltip("efficiency (%)", format=".0f")]
     base = alt.Chart(frame).encode(x=x, y=y, color=colour, tooltip=tips)
     layers.append(base.mark_line().encode(strokeDash=theme.dash("case", cases)))
@@ -130,7 +137,13 @@ def step_parts(frame: pd.DataFrame, parts: Sequence[str]) -> alt.LayerChart:
                 legend=alt.Legend(title=None, orient="bottom", columns=2),
             ),
             order=alt.Order("order:Q"),
-            tooltip=["step", "part", alt.Tooltip("ms", format="+.3f"), "basis", "flag"],
+            tooltip=[
+                alt.Tooltip("step"),
+                alt.Tooltip("part"),
+                alt.Tooltip("ms", format="+.3f"),
+                alt.Tooltip("basis"),
+                alt.Tooltip("flag"),
+            ],
         )
     )
     whole = frame.drop_duplicates("step")
@@ -138,7 +151,11 @@ def step_parts(frame: pd.DataFrame, parts: Sequence[str]) -> alt.LayerChart:
         bars,
         alt.Chart(whole)
         .mark_tick(color=GREY, thickness=3, size=30)
-        .encode(y=y, x="whole step (ms):Q", tooltip=["step", "whole step (ms)"]),
+        .encode(
+            y=y,
+            x=alt.X("whole step (ms):Q"),
+            tooltip=[alt.Tooltip("step"), alt.Tooltip("whole step (ms)")],
+        ),
     ]
     floors = whole.dropna(subset=["roofline floor (ms)"])
     if not floors.empty:
@@ -147,8 +164,8 @@ def step_parts(frame: pd.DataFrame, parts: Sequence[str]) -> alt.LayerChart:
             .mark_point(color=GREY, shape="triangle-up", size=60, filled=True, opacity=1)
             .encode(
                 y=y,
-                x="roofline floor (ms):Q",
-                tooltip=["step", alt.Tooltip("roofline floor (ms)", format=".3f")],
+                x=alt.X("roofline floor (ms):Q"),
+                tooltip=[alt.Tooltip("step"), alt.Tooltip("roofline floor (ms)", format=".3f")],
             )
         )
     return alt.layer(*layers).properties(height=theme.ROW)
@@ -165,14 +182,21 @@ def break_even(frame: pd.DataFrame, title: str) -> alt.LayerChart:
     y = alt.Y("speedup:Q", title="Speedup over one GPU", scale=alt.Scale(zero=False))
     base = alt.Chart(frame).encode(x=x)
     layers: list[alt.Chart] = [
-        alt.Chart(pd.DataFrame({"one": [1.0]})).mark_rule(color=GREY).encode(y="one:Q"),
+        alt.Chart(pd.DataFrame({"one": [1.0]})).mark_rule(color=GREY).encode(y=alt.Y("one:Q")),
         base.mark_line(color=theme.PALETTE[0], point=True).encode(
-            y=y, tooltip=["case", "size", alt.Tooltip("speedup", format=".2f")]
+            y=y,
+            tooltip=[
+                alt.Tooltip("case"),
+                alt.Tooltip("size"),
+                alt.Tooltip("speedup", format=".2f"),
+            ],
         ),
     ]
     if frame["low"].notna().any():
         known = alt.Chart(frame.dropna(subset=["low", "high"])).encode(x=x)
-        layers.append(known.mark_rule(color=theme.PALETTE[0]).encode(y="low:Q", y2="high:Q"))
+        layers.append(
+            known.mark_rule(color=theme.PALETTE[0]).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
+        )
     return alt.layer(*layers).properties(height=240)
 
 
@@ -186,12 +210,18 @@ def promised(frame: pd.DataFrame) -> alt.LayerChart:
     band = (
         alt.Chart(frame)
         .mark_bar(color=GREY, opacity=0.3)
-        .encode(y=y, x=alt.X("promised low:Q", title="Throughput ratio"), x2="promised high:Q")
+        .encode(
+            y=y, x=alt.X("promised low:Q", title="Throughput ratio"), x2=alt.X2("promised high:Q")
+        )
     )
     marks = (
         alt.Chart(frame)
         .mark_point(color=theme.PALETTE[0], filled=True, size=90, opacity=1)
-        .encode(y=y, x="gain:Q", tooltip=["change", alt.Tooltip("gain", format=".2f")])
+        .encode(
+            y=y,
+            x=alt.X("gain:Q"),
+            tooltip=[alt.Tooltip("change"), alt.Tooltip("gain", format=".2f")],
+        )
     )
-    one = alt.Chart(pd.DataFrame({"one": [1.0]})).mark_rule(color=GREY).encode(x="one:Q")
+    one = alt.Chart(pd.DataFrame({"one": [1.0]})).mark_rule(color=GREY).encode(x=alt.X("one:Q"))
     return alt.layer(band, one, marks).properties(height=theme.ROW)

@@ -124,7 +124,7 @@ def _best(ranking: Ranking, broken: Mapping[frozenset[int], str], *, here: bool)
                 "Above 8 GPUs not every way is tried: pairs are matched exactly, larger groups "
                 "grow over the best links and swap GPUs while that helps."
             )
-        st.code("\n".join(commands(best)), language="shell")
+        st.code("\n".join(commands(best)), language="shell", wrap_lines=True)
         _open_run(best, broken, here=here)
 
 

@@ -81,6 +81,8 @@ def end_everything(data_dir: Path) -> None:
 
 def settled(page: Page) -> None:
     """Wait until Streamlit has finished the run of the page."""
+    app = page.get_by_test_id("stApp")
+    expect(app).to_have_attribute("data-test-script-state", "notRunning", timeout=30_000)
     expect(page.get_by_test_id("stStatusWidget")).to_have_count(0, timeout=30_000)
     expect(page.locator('[data-stale="true"]')).to_have_count(0, timeout=30_000)
     # widgets load their code when they first appear; until then a grey box stands there
