@@ -11,6 +11,7 @@ from models.prices import OLD_AFTER_DAYS, age_days
 from pages.widgets import catalogue_form, catalogue_store, store
 from pages.widgets.downloads import table
 from pages.widgets.links import page_link
+from pages.widgets.plain import plain
 
 KINDS = {"prices": "Prices", "cards": "Cards", "priors": "Failure priors"}
 _EXPLAINED = {
@@ -29,7 +30,7 @@ def render() -> None:
     kind = _kind()
     _, problem = catalogue_store.current(engine)
     if problem:
-        st.warning(problem)
+        st.warning(plain(problem))
     mine = catalogue_store.edits(engine)[kind]
     # damaged edits are left out, and can still be taken back below
     rows = {**shipped_rows(kind), **({} if problem else mine)}

@@ -34,7 +34,7 @@ def render() -> None:
     now = datetime.now(UTC)
     catalogue, problem = catalogue_store.current(engine)
     if problem:
-        st.warning(problem)
+        st.warning(roi_answer.plain(problem))
     reader = Reader(engine)
     roi_source.render(reader)
     state = resolve(reader, catalogue, roi_state.current(), now.date())
@@ -93,7 +93,8 @@ def _details(found: Assessment, state: Resolved) -> None:
         roi_sections.without_candidate(ceilings_of(values), ways)
     if pair is not None:
         roi_answer.capacities(found, state.names)
-        st.caption(" ".join(pair.notes or found.question.case.gain.notes))
+        notes = pair.notes or found.question.case.gain.notes
+        st.caption(roi_answer.plain(" ".join(notes)))
     if not money_speaks(found.gates):
         return  # a later gate never speaks when an earlier one failed
     roi_more.what_if(found)

@@ -10,6 +10,7 @@ from db.engine import Engine
 from importers.catalogue import shipped_rows
 from models.errors import InvalidSpec, LinkworthError
 from pages.widgets import catalogue_store, store
+from pages.widgets.plain import plain
 from settings import settings
 
 NEW = ""
@@ -117,7 +118,7 @@ def _form(engine: Engine, kind: str, key: str, row: dict[str, Any], today: date)
             is_taken = key == NEW and new_key in shipped_rows(kind)
             _do(
                 lambda: _keep(engine, kind, new_key, found, is_taken=is_taken),
-                f"{found.get('label') or found.get('name')} is kept.",
+                f"{plain(found.get('label') or found.get('name'))} is kept.",
             )
 
 

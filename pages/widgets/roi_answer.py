@@ -11,7 +11,9 @@ from models.wording import chance, compact, money, months, plural, rate, share
 from pages.charts import roi as pictures
 from pages.widgets.badges import badge
 from pages.widgets.downloads import chart, table
+from pages.widgets.plain import plain as one_line
 
+MOST_CHARACTERS = 1200
 SIGNS = {
     "Buy": ("green", "✓"),
     "Not yet": ("orange", "◷"),
@@ -28,8 +30,8 @@ _STATES = {
 
 
 def plain(text: str) -> str:
-    """A sentence for markdown: dollar signs are money, never formulas."""
-    return text.replace("$", r"\$").replace("~", r"\~")
+    """A sentence for markdown: dollar signs are money, and foreign words are no markup."""
+    return one_line(text, MOST_CHARACTERS)
 
 
 def verdict(found: Assessment) -> None:
@@ -179,7 +181,7 @@ def capacities(found: Assessment, names: tuple[str, str]) -> None:
     """What each arm carries at the service level."""
     st.subheader("What each arm carries")
     for name, carried in zip(names, found.question.carried, strict=True):
-        st.markdown(f"- **{name}**: {plain(_carried(carried))}")
+        st.markdown(f"- **{plain(name)}**: {plain(_carried(carried))}")
     if not money_speaks(found.gates):
         return
     gain = found.question.case.gain

@@ -9,6 +9,7 @@ from models.errors import InvalidSpec
 from models.prices import OLD_AFTER_DAYS, Catalogue, age_days
 from models.risk import Evidence, bound_words
 from pages.widgets import roi_state, store
+from pages.widgets.plain import plain
 from pages.widgets.roi_fields import (
     FIELDS,
     GROUPS,
@@ -213,11 +214,12 @@ def _is_old(default: Default, today: date) -> bool:
 def _source(default: Default, value: Value, today: date) -> None:
     """Where the value comes from, and how old it is."""
     if text_of(value) != text_of(default.value):
-        st.caption(f"Yours (else {text_of(default.value) or 'empty'}: {default.source}).")
+        usual = text_of(default.value) or "empty"
+        st.caption(plain(f"Yours (else {usual}: {default.source})."))
         return
     when = ""
     if default.day is not None:
         days = age_days(default.day, today)
         flag = f", ⚠ {days} days old: check it" if days > OLD_AFTER_DAYS else ""
         when = f", {default.day.isoformat()}{flag}"
-    st.caption(f"{default.source}{when}".replace("$", r"\$"))
+    st.caption(plain(f"{default.source}{when}"))
