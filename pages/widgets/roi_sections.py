@@ -90,7 +90,7 @@ def break_even_frame(found: Assessment) -> pd.DataFrame:
                 "now (median)": amount(name, middle[name], symbol),
                 "breaks even at": amount(name, level, symbol)
                 if level is not None
-                else _never(name),
+                else _never(name, found),
             }
         )
         if name == "demand":
@@ -100,15 +100,18 @@ def break_even_frame(found: Assessment) -> pd.DataFrame:
                     "now (median)": f"{100 * utilisation_at(case, middle[name]):.0f} %",
                     "breaks even at": f"{100 * utilisation_at(case, level):.0f} %"
                     if level is not None
-                    else _never(name),
+                    else _never(name, found),
                 }
             )
     return pd.DataFrame(rows)
 
 
-def _never(name: str) -> str:
+def _never(name: str, found: Assessment) -> str:
+    """There is no break-even: the case pays at every value, or at none."""
+    if found.typical.npv > 0:
+        return "nowhere: it pays at every value"
     return {
-        "price": "no price: not even as a gift, or at any price",
+        "price": "no price: not even as a gift",
         "demand": "no demand",
         "gain": "no gain up to ten times",
         "rate_added": "no failure rate",
