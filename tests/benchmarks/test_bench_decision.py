@@ -1,4 +1,4 @@
-"""Must show 3: 20,000 draws, both arms, with fan and tornado inputs: under 150 ms on one core.
+"""20,000 draws, both arms, with fan and tornado inputs: under 150 ms on one core.
 
 Run with ``pytest tests/benchmarks --benchmark-only -o addopts=``; plain test runs skip these.
 """
