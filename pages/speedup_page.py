@@ -3,9 +3,23 @@
 import streamlit as st
 
 from db import runs
-from pages.widgets import speedup_promise, speedup_sections, store, study_panel
+from pages.widgets import (
+    finding,
+    finding_report,
+    speedup_promise,
+    speedup_sections,
+    store,
+    study_panel,
+)
 from pages.widgets.links import page_link
-from pages.widgets.speedup_cases import Case, build, with_runs
+from pages.widgets.speedup_cases import (
+    MOST_RUNS,
+    Case,
+    kept,
+    n_left_out,
+    with_costs,
+    with_runs,
+)
 from pages.widgets.speedup_frames import CLOCKS
 
 MANY = 6  # as many colours as the palette has
@@ -16,7 +30,8 @@ def render() -> None:
     """Choose cases; see verdicts, steps, speedups, parts, checks, hosts, break-even."""
     engine = store.engine()
     asked_runs = [part for part in st.query_params.get("runs", "").split(",") if part]
-    cases = build(engine, asked_runs)
+    version = runs.version(engine)
+    cases = kept(engine, version, tuple(asked_runs))
     if not cases:
         st.info(
             "No decode step was measured or imported yet, and no study is loaded. Start a "
@@ -25,7 +40,13 @@ def render() -> None:
         page_link("new-run", "Start a decode-step test", kind="decode")
         speedup_promise.render(engine)
         return
-    chosen = _pick(cases, with_runs(cases, asked_runs)[:MANY])
+    if left_out := n_left_out(engine):
+        st.caption(
+            f"The newest {MOST_RUNS:,} decode runs are looked at, {left_out:,} older ones are not; "
+            "open one of those from the page Runs."
+        )
+    picked = _pick(cases, with_runs(cases, asked_runs)[:MANY])
+    chosen = with_costs(engine, version, picked)
     if not chosen:
         st.info("Choose at least one case.")
         return
@@ -42,16 +63,19 @@ def render() -> None:
     )
     if clock != usual or "clock" in st.query_params:
         st.query_params["clock"] = clock
-    speedup_sections.verdicts(chosen)
-    speedup_sections.speedup(chosen, clock)
-    speedup_sections.step_times(chosen)
-    speedup_sections.parts(chosen)
-    speedup_sections.checks(chosen)
-    speedup_sections.hosts(engine, chosen)
-    speedup_sections.pays(cases, chosen, clock)
+    with finding.collected() as parts:
+        speedup_sections.verdicts(chosen)
+        speedup_sections.speedup(chosen, clock)
+        speedup_sections.step_times(chosen)
+        speedup_sections.parts(chosen)
+        speedup_sections.checks(chosen)
+        speedup_sections.hosts(engine, chosen)
+        speedup_sections.pays(cases, chosen, clock)
     speedup_promise.render(engine)
     speedup_sections.conditions(engine, chosen)
     study_panel.render(engine, [case.study for case in chosen])
+    run_ids = [run_id for case in chosen for run_id in case.run_ids]
+    finding_report.offer(engine, "Speedup", parts, run_ids, "decode")
     page_link("method", "How these numbers come about", topic="decode")
 
 

@@ -63,13 +63,15 @@ def latency(
     if crossover_bytes is not None and crossover_bytes > low:
         region = pd.DataFrame({"bytes": [low], "end": [min(crossover_bytes, high)]})
         shade = alt.Chart(region).encode(x=x)
-        layers.append(shade.mark_rect(color=GREY, opacity=0.12).encode(x2="end:Q"))
+        layers.append(shade.mark_rect(color=GREY, opacity=0.12).encode(x2=alt.X2("end:Q")))
         words = {"align": "left", "baseline": "bottom", "dx": 4, "dy": -4, "color": GREY}
-        layers.append(shade.mark_text(text="latency-bound", **words).encode(y=alt.value("height")))
+        layers.append(shade.mark_text(text="latency-bound", **words).encode(y=alt.YValue("height")))
     if not reference.empty:
         known = alt.Chart(reference[reference["bytes"].between(low, high)]).encode(x=x)
         layers.append(
-            known.mark_area(color=GREY, opacity=0.18).encode(y="low_us:Q", y2="high_us:Q")
+            known.mark_area(color=GREY, opacity=0.18).encode(
+                y=alt.Y("low_us:Q"), y2=alt.Y2("high_us:Q")
+            )
         )
         layers.append(known.mark_line(color=GREY, strokeDash=[1, 3]).encode(y=y))
     band = points.dropna(subset=["p10_us", "p90_us"])
@@ -77,9 +79,14 @@ def latency(
         layers.append(
             alt.Chart(band)
             .mark_area(opacity=0.2)
-            .encode(x=x, y="p10_us:Q", y2="p90_us:Q", color=colour)
+            .encode(x=x, y=alt.Y("p10_us:Q"), y2=alt.Y2("p90_us:Q"), color=colour)
         )
-    tips = ["curve", "bytes", alt.Tooltip("latency_us", format=".2f"), "validity"]
+    tips = [
+        alt.Tooltip("curve"),
+        alt.Tooltip("bytes"),
+        alt.Tooltip("latency_us", format=".2f"),
+        alt.Tooltip("validity"),
+    ]
     base = alt.Chart(points).encode(x=x, y=y, color=colour, tooltip=tips)
     layers.append(base.mark_line(strokeWidth=1.5).encode(strokeDash=theme.dash("curve", curves)))
     shape = theme.shape("curve", curves)
@@ -90,13 +97,13 @@ def latency(
             layers.append(marks.encode(x=x, y=y, color=colour, tooltip=tips, shape=shape))
     if not line.empty:
         fitted = alt.Chart(line).mark_line(color=GREY, strokeWidth=2.5, strokeDash=[2, 2])
-        layers.append(fitted.encode(x=x, y=y, detail="piece:N"))
+        layers.append(fitted.encode(x=x, y=y, detail=alt.Detail("piece:N")))
     shown = messages[messages["bytes"].between(low, high)] if not messages.empty else messages
     if not shown.empty:
         rule = alt.Chart(shown).encode(x=x)
         layers.append(rule.mark_rule(color=GREY, opacity=0.6))
         words = {"angle": 270, "align": "right", "dx": -4, "dy": -5, "color": GREY}
-        layers.append(rule.mark_text(**words).encode(text="batch:N", y=alt.value(0)))
+        layers.append(rule.mark_text(**words).encode(text=alt.Text("batch:N"), y=alt.YValue(0)))
     return alt.layer(*layers).properties(height=480)
 
 
@@ -107,7 +114,7 @@ def residual(frame: pd.DataFrame) -> alt.LayerChart:
         frame: Columns bytes, residual (%), used for.
     """
     x = _sizes(*_bounds(frame))
-    zero = alt.Chart(pd.DataFrame({"y": [0]})).mark_rule(color=GREY).encode(y="y:Q")
+    zero = alt.Chart(pd.DataFrame({"y": [0]})).mark_rule(color=GREY).encode(y=alt.Y("y:Q"))
     marks = (
         alt.Chart(frame)
         .mark_bar(size=6)
@@ -119,7 +126,7 @@ def residual(frame: pd.DataFrame) -> alt.LayerChart:
                 scale=alt.Scale(domain=["fixed cost", "bandwidth"], range=list(theme.PALETTE[:2])),
                 legend=alt.Legend(title="Size used for", orient="bottom"),
             ),
-            tooltip=["bytes", alt.Tooltip("residual (%)", format="+.1f")],
+            tooltip=[alt.Tooltip("bytes"), alt.Tooltip("residual (%)", format="+.1f")],
         )
     )
     return alt.layer(zero, marks).properties(height=180)
@@ -148,6 +155,10 @@ def step_cost(frame: pd.DataFrame, curves: Sequence[str]) -> alt.LayerChart:
         layers.append(
             alt.Chart(printed)
             .mark_tick(color=GREY, thickness=3)
-            .encode(y=y, x="as printed (ms):Q", tooltip=["curve", "as printed (ms)"])
+            .encode(
+                y=y,
+                x=alt.X("as printed (ms):Q"),
+                tooltip=[alt.Tooltip("curve"), alt.Tooltip("as printed (ms)")],
+            )
         )
     return alt.layer(*layers).properties(height=theme.ROW)

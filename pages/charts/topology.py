@@ -55,8 +55,8 @@ def graph(made: Drawing) -> alt.LayerChart:
         .encode(
             x=x,
             y=y,
-            detail="edge:N",
-            order="order:Q",
+            detail=alt.Detail("edge:N"),
+            order=alt.Order("order:Q"),
             color=alt.Color(
                 "kind:N",
                 scale=alt.Scale(domain=kinds, range=[styles[kind][0] for kind in kinds]),
@@ -86,7 +86,7 @@ def graph(made: Drawing) -> alt.LayerChart:
                 scale=alt.Scale(domain=sorts, range=[shapes[kind] for kind in sorts]),
                 legend=None,  # each node has its name beside it
             ),
-            color=alt.value(PALETTE[0]),
+            color=alt.ColorValue(PALETTE[0]),
             tooltip=[alt.Tooltip("label:N", title="node")],
         )
     )
@@ -95,7 +95,7 @@ def graph(made: Drawing) -> alt.LayerChart:
     words = [
         alt.Chart(part)
         .mark_text(dx=dx, dy=dy, align=align, fontSize=12, color=QUIET)
-        .encode(x=x, y=y, text="label:N")
+        .encode(x=x, y=y, text=alt.Text("label:N"))
         for side, dx, align in ((left, -12, "right"), (~left, 12, "left"))
         for below, dy in ((False, -9), (True, 14))
         if not (part := nodes[side & ((nodes["y"] < 0) == below)]).empty
@@ -139,10 +139,17 @@ def matrix(frame: pd.DataFrame, names: Sequence[str]) -> alt.LayerChart:
                 scale=alt.Scale(domain=list(GROUPS), range=list(GROUPS.values())),
                 legend=alt.Legend(title=None, orient="bottom", columns=2),
             ),
-            tooltip=["GPU:N", "to:N", "link:N", "meaning:N"],
+            tooltip=[
+                alt.Tooltip("GPU:N"),
+                alt.Tooltip("to:N"),
+                alt.Tooltip("link:N"),
+                alt.Tooltip("meaning:N"),
+            ],
         )
     )
-    words = alt.Chart(shown).mark_text(fontSize=12, color=QUIET).encode(**axes, text="link:N")
+    words = (
+        alt.Chart(shown).mark_text(fontSize=12, color=QUIET).encode(**axes, text=alt.Text("link:N"))
+    )
     if len(names) > 16:
         words = words.mark_text(fontSize=7, color=QUIET)
     return alt.layer(cells, words).properties(height=_side(len(names)), width="container")
@@ -184,7 +191,11 @@ def pair_heat(frame: pd.DataFrame, unit: str, kind: str = "GPU") -> alt.LayerCha
         .encode(
             **axes,
             color=alt.Color("value:Q", scale=alt.Scale(scheme="blues", zero=True), title=unit),
-            tooltip=["from:N", "to:N", alt.Tooltip("value:Q", title=unit, format=".4g")],
+            tooltip=[
+                alt.Tooltip("from:N"),
+                alt.Tooltip("to:N"),
+                alt.Tooltip("value:Q", title=unit, format=".4g"),
+            ],
         )
     )
     words = (

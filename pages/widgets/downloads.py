@@ -9,6 +9,7 @@ import streamlit as st
 import vl_convert
 
 from pages.charts.theme import PALETTE
+from pages.widgets.finding import Part, note
 from pages.widgets.plain import plain
 
 _MOST_CELL = 2000
@@ -47,6 +48,7 @@ def table(
         is_wrapped: Sentences in the cells: all of them are shown, on several lines.
     """
     stem = key or _slug(name)
+    note(Part("table", alt, frame=frame[column_order] if column_order else frame))
     if is_wrapped:
         shown = frame[column_order] if column_order else frame
         cells = shown.astype(object).where(shown.notna(), UNKNOWN)
@@ -86,6 +88,20 @@ def picture(drawing: alt.TopLevelMixin, form: str) -> bytes:
     return vl_convert.vegalite_to_png(spec, scale=2.0)
 
 
+class _Ready:
+    """A drawing as Streamlit takes it.
+
+    Altair's check of the finished picture takes as long as making it and finds mistakes of ours
+    only, so tests do it and a visitor does not wait for it.
+    """
+
+    def __init__(self, drawing: alt.TopLevelMixin) -> None:
+        self._drawing = drawing
+
+    def to_dict(self) -> dict[str, Any]:
+        return self._drawing.to_dict(validate=False)
+
+
 def chart(
     drawing: alt.TopLevelMixin,
     name: str,
@@ -104,7 +120,8 @@ def chart(
         key: Unique stem of the widget keys.
     """
     stem = key or _slug(name)
-    st.altair_chart(drawing, alt=alt)
+    note(Part("chart", alt, drawing=drawing))
+    st.altair_chart(_Ready(drawing), alt=alt)
     with st.popover("Numbers and files", icon=":material/table:", key=f"{stem}-popover"):
         st.dataframe(data, hide_index=True, placeholder=UNKNOWN, alt=alt)
         for form, label, mime in (

@@ -2,20 +2,27 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
+import streamlit as st
 
 from db import runs
 from db.engine import Engine
-from models.architecture import calls_per_step, parameter_count
+from models.architecture import calls_per_step
 from models.decode import floor_ms, step_cost
 from models.errors import InvalidSpec
 from models.scaling import StepTimes
 from models.step_interval import Estimate, over_rounds
-from pages.widgets.speedup_facts import AllReduce, allreduce_of, architecture_of, run_facts
+from pages.widgets.speedup_facts import AllReduce, allreduce_of, facts_of, sweeps
 
+MOST_RUNS = 2000  # older ones are found by their id only
+# columns that are gone through row by row
+_READ = (
+    "group", "run_id", "validity", "origin", "study", "tp", "batch", "kv_len", "link", "clock",
+    "value", "definition",
+)  # fmt: skip
 # what is shown as "wall": an engine launches a graph; where there is none, the loop is eager
 WALL_CLOCKS = ("wall_graph", "wall_eager", "wall")
 
@@ -46,6 +53,7 @@ class Point:
     validity: str
     readings: dict[str, Reading] = field(default_factory=dict)
     allreduce: AllReduce | None = None
+    message_bytes: int | None = None
     calls: int | None = None
     floor_ms: float | None = None
     copy_gbps: float | None = None
@@ -120,99 +128,138 @@ class Case:
 
 
 def build(engine: Engine, only: Sequence[str] = ()) -> list[Case]:
-    """All cases that the database holds, published ones last.
+    """The cases that the database holds, published ones last; their all-reduces cost nothing yet.
 
     Args:
         engine: The database.
         only: Runs that win over newer ones of the same case.
     """
-    steps = runs.measurements(engine, kinds=["decode"], metrics=["decode_step", "copy_bandwidth"])
+    ids = [*_offered(engine), *only]
+    steps = runs.measurements(
+        engine, run_ids=ids, metrics=["decode_step"], statistics=["median", "value"]
+    )
     if steps.empty:
         return []
-    sweeps = runs.measurements(
-        engine,
-        kinds=["allreduce"],
-        metrics=["allreduce_latency", "allreduce_step_cost", "calls_per_step"],
-        include_invalid=False,
+    steps = steps.assign(
+        link=steps["link"].where(steps["tp"] > 1),
+        group=steps.groupby(["run_id", "batch", "kv_len"], sort=False, dropna=False).ngroup(),
     )
-    copies = steps[steps["metric"] == "copy_bandwidth"].groupby("run_id")["value"].min()
-    rows = steps[(steps["metric"] == "decode_step") & steps["statistic"].isin(["median", "value"])]
-    rows = rows.assign(link=rows["link"].where(rows["tp"] > 1))
+    heads = runs.heads(engine, steps["run_id"].unique())
+    facts = {run_id: facts_of(run) for run_id, run in heads.items()}
     cases: dict[str, Case] = {}
+    newest: dict[tuple[str, int], int] = {}
     # oldest first, so that a newer run of the same case replaces it; asked-for runs come last
-    order = {run_id: place for place, run_id in enumerate(rows["run_id"].unique())}
-    wanted = sorted(order, key=lambda run_id: (run_id in only, order[run_id]))
-    for run_id in wanted:
-        own = rows[rows["run_id"] == run_id]
-        facts = run_facts(engine, run_id)
-        for (batch, kv_len), part in own.groupby(["batch", "kv_len"], dropna=False):
-            length = None if pd.isna(kv_len) else int(kv_len)
-            _add(cases, part, facts, int(batch), length, copies.get(run_id), engine, sweeps)
+    first_rows = steps.drop_duplicates("group")[list(_READ)]
+    firsts = sorted(first_rows.itertuples(), key=lambda row: row.run_id in only)
+    for row in firsts:
+        case = _case(row, facts[row.run_id])
+        cases.setdefault(case.code, case)
+        newest[case.code, int(row.tp)] = row.group
+    shown = steps[steps["group"].isin(list(newest.values()))]
+    rows: dict[int, list[Any]] = {}
+    for row in shown[list(_READ)].itertuples():
+        rows.setdefault(row.group, []).append(row)
+    copies = runs.measurements(engine, run_ids=shown["run_id"].unique(), metrics=["copy_bandwidth"])
+    gbps = copies.groupby("run_id")["value"].min()
+    for (code, tp), group in newest.items():
+        run_id = rows[group][0].run_id
+        point = _point(rows[group], cases[code], facts[run_id], gbps.get(run_id))
+        cases[code].points[tp] = point
     _spread_single_gpu(cases)
     return sorted(cases.values(), key=lambda case: (case.origin == "published", case.label))
 
 
-def _add(
-    cases: dict[str, Case],
-    rows: pd.DataFrame,
-    facts: dict[str, Any],
-    batch: int,
-    kv_len: int | None,
-    copy_gbps: float | None,
-    engine: Engine,
-    sweeps: pd.DataFrame,
-) -> None:
-    first = rows.iloc[0]
-    link = first["link"] if isinstance(first["link"], str) else None
-    study = first["study"] if isinstance(first["study"], str) else None
+@st.cache_resource(show_spinner=False, max_entries=8)
+def kept(_engine: Engine, version: str, only: tuple[str, ...]) -> list[Case]:
+    """`build`, kept while the runs are the same: read it, and change nothing in it.
+
+    Args:
+        _engine: The database.
+        version: Of its runs, see `db.runs.version`.
+        only: As for `build`.
+    """
+    return build(_engine, only)
+
+
+def with_costs(engine: Engine, version: str, cases: Iterable[Case]) -> list[Case]:
+    """Copies of cases whose points above TP=1 know what their all-reduces cost, where measured."""
+    costed = []
+    for case in cases:
+        points = dict(case.points)
+        for tp, point in case.points.items():
+            if point.message_bytes is None:
+                continue
+            rows = sweeps(engine, version, case.host_id, case.origin, case.study)
+            cost = allreduce_of(rows, case, tp, point.message_bytes) if not rows.empty else None
+            points[tp] = replace(point, allreduce=cost)
+        costed.append(replace(case, points=points))
+    return costed
+
+
+def n_left_out(engine: Engine) -> int:
+    """How many decode runs are too old to be looked at, unless somebody asks for them by id."""
+    return max(0, runs.count(engine, kinds=["decode"], shipped=False) - MOST_RUNS)
+
+
+def _offered(engine: Engine) -> list[str]:
+    own = runs.list_runs(engine, kinds=["decode"], shipped=False, limit=MOST_RUNS)
+    return [*own["id"], *runs.list_runs(engine, kinds=["decode"], shipped=True)["id"]]
+
+
+def _case(first: Any, facts: dict[str, Any]) -> Case:
+    """The case that a run's row belongs to, without its points."""
+    link = first.link if isinstance(first.link, str) else None
+    study = first.study if isinstance(first.study, str) else None
+    batch, kv_len = int(first.batch), None if pd.isna(first.kv_len) else int(first.kv_len)
     words = [facts["host"], facts["model"], f"batch {batch}"]
     words += [f"KV {kv_len:,}"] if kv_len else []
     words += [f"link {link}"] if link else []
     words += [facts["variant"]] if facts["variant"] else []
     label = " · ".join(words)
-    identity = "|".join((label, facts["host_id"], study or "", first["origin"]))
-    code = hashlib.sha256(identity.encode()).hexdigest()[:8]
-    arch = architecture_of(facts["config"])
-    case = cases.setdefault(
-        code,
-        Case(
-            code=code,
-            label=label,
-            host=facts["host"],
-            host_id=facts["host_id"],
-            origin=str(first["origin"]),
-            study=study,
-            model=facts["model"],
-            parameters=parameter_count(arch) if arch else None,
-            batch=batch,
-            kv_len=kv_len,
-            link=link,
-        ),
+    identity = "|".join((label, facts["host_id"], study or "", first.origin))
+    return Case(
+        code=hashlib.sha256(identity.encode()).hexdigest()[:8],
+        label=label,
+        host=facts["host"],
+        host_id=facts["host_id"],
+        origin=str(first.origin),
+        study=study,
+        model=facts["model"],
+        parameters=facts["parameters"],
+        batch=batch,
+        kv_len=kv_len,
+        link=link,
     )
-    tp = int(first["tp"])
-    point = Point(tp, str(first["run_id"]), str(first["validity"]), notes=list(facts["notes"]))
-    for clock, part in rows.groupby("clock"):
-        values = tuple(float(value) for value in part["value"].dropna())
-        if values:
-            definition = str(part["definition"].iloc[0])
-            point.readings[str(clock)] = Reading(
-                str(clock), values, over_rounds(values), definition
-            )
+
+
+def _point(
+    rows: Sequence[Any], case: Case, facts: dict[str, Any], copy_gbps: float | None
+) -> Point:
+    """What one run says of a case at its TP size."""
+    first = rows[0]
+    tp, arch = int(first.tp), facts["architecture"]
+    point = Point(tp, str(first.run_id), str(first.validity), notes=list(facts["notes"]))
+    by_clock: dict[str, list[Any]] = {}
+    for row in rows:
+        if isinstance(row.clock, str) and pd.notna(row.value):
+            by_clock.setdefault(row.clock, []).append(row)
+    for clock, own in by_clock.items():
+        values = tuple(float(row.value) for row in own)
+        point.readings[clock] = Reading(clock, values, over_rounds(values), str(own[0].definition))
+    width = 4 if facts["dtype"] == "float32" else 2
     if arch is not None:
         point.calls = calls_per_step(arch, vocab_parallel_embedding=True) if tp > 1 else 0
-        if copy_gbps and kv_len:
-            width = 4 if facts["dtype"] == "float32" else 2
+        if copy_gbps and case.kv_len:
             try:
-                point.floor_ms = floor_ms(step_cost(arch, tp, batch, kv_len, width), copy_gbps)
+                cost = step_cost(arch, tp, case.batch, case.kv_len, width)
+                point.floor_ms = floor_ms(cost, copy_gbps)
                 point.copy_gbps = copy_gbps
             except InvalidSpec:
                 point.floor_ms = None  # not a plain decoder: its bytes are not counted here
-    if tp > 1:
-        hidden = facts["config"].get("hidden_size")
-        width = 4 if facts["dtype"] == "float32" else 2
-        size = width * batch * hidden if isinstance(hidden, int) else None
-        point.allreduce = allreduce_of(engine, sweeps, case, tp, size)
-    case.points[tp] = point
+    hidden = facts["config"].get("hidden_size")
+    if tp > 1 and isinstance(hidden, int):
+        point.message_bytes = width * case.batch * hidden
+    return point
 
 
 def _spread_single_gpu(cases: dict[str, Case]) -> None:

@@ -8,10 +8,12 @@ import streamlit as st
 
 from db import runs
 from db.engine import Engine
-from models.architecture import Architecture, read_config
+from models.architecture import Architecture, parameter_count, read_config
 from models.curve import interpolate_us, make_curve
 from models.errors import InvalidSpec
+from models.result import Result
 
+MOST_SWEEPS = 40
 # an all-reduce inside a step has work around it; an eager one is never multiplied
 MODES = ("exposed", "graph", "")
 
@@ -37,10 +39,8 @@ class AllReduce:
     calls: int | None = None
 
 
-@st.cache_data(show_spinner=False, max_entries=500)
-def run_facts(_engine: Engine, run_id: str) -> dict[str, Any]:
+def facts_of(run: Result) -> dict[str, Any]:
     """What the table of measurements does not hold of a run: host, model, link, load."""
-    run = runs.load(_engine, run_id)
     gpus = [gpu for gpu in run.host.get("gpus") or [] if isinstance(gpu, dict)]
     model = run.spec.get("model")
     model = model if isinstance(model, dict) else {}
@@ -61,11 +61,14 @@ def run_facts(_engine: Engine, run_id: str) -> dict[str, Any]:
         variant.append("unfused")
     elif run.spec.get("fusion") not in (None, "default"):
         variant.append(str(run.spec["fusion"]))
+    arch = architecture_of(model)
     return {
         "host": host,
         "host_id": str(run.host.get("hostname") or run.host.get("name") or host),
         "model": str(run.spec.get("model_name") or model.get("name") or "model not stated"),
         "config": model,
+        "architecture": arch,
+        "parameters": parameter_count(arch) if arch else None,
         "variant": ", ".join(variant),
         "dtype": run.spec.get("dtype"),
         "notes": [*run.reasons, *(notice.text for notice in run.warnings)],
@@ -80,59 +83,83 @@ def architecture_of(config: dict[str, Any]) -> Architecture | None:
         return None  # a published study may state two numbers of its model, and no more
 
 
-def allreduce_of(
-    engine: Engine, sweeps: pd.DataFrame, place: Place, tp: int, size: int | None
-) -> AllReduce | None:
+@st.cache_resource(show_spinner=False, max_entries=32)
+def sweeps(
+    _engine: Engine, version: str, host_id: str, origin: str, study: str | None
+) -> pd.DataFrame:
+    """The newest AllReduce sweeps that may say what a call costs on a host: to be read only.
+
+    Args:
+        _engine: The database.
+        version: Of its runs, see `db.runs.version`: rows are kept as long as it is the same.
+        host_id: Where the step was measured.
+        origin: Of the step.
+        study: A study of somebody else's is read as its author wrote it; ours are one host's.
+    """
+    wanted: dict[str, Any] = {
+        "kinds": ["allreduce"],
+        "origins": [origin],
+        "validities": ["valid", "suspect"],
+        "limit": MOST_SWEEPS,
+    }
+    listed = runs.list_runs(_engine, **wanted, hosts=[host_id])
+    if listed.empty:  # a host without a name of its own is told by what its runs say
+        listed = runs.list_runs(_engine, **wanted, study=study)
+    if origin != "measured":
+        is_same = listed["study"].isna() if study is None else listed["study"] == study
+        listed = listed[is_same]
+    heads = runs.heads(_engine, list(listed["id"]))
+    return runs.measurements(
+        _engine,
+        run_ids=[run_id for run_id, run in heads.items() if facts_of(run)["host_id"] == host_id],
+        metrics=["allreduce_latency", "allreduce_step_cost", "calls_per_step"],
+        statistics=["median", "value"],
+    )
+
+
+def allreduce_of(rows: pd.DataFrame, place: Place, tp: int, size: int) -> AllReduce | None:
     """The cost of one message on the same host, link and number of ranks, if it was measured.
 
     Args:
-        engine: The database.
-        sweeps: Measurements of valid AllReduce runs.
+        rows: From `sweeps`.
         place: Where the step was measured.
         tp: Ranks.
-        size: Bytes of the step's message, None where unknown.
+        size: Bytes of the step's message.
     """
-    if sweeps.empty or size is None:
-        return None
-    rows = sweeps[(sweeps["ranks"] == tp) & (sweeps["origin"] == place.origin)]
-    best: tuple[tuple[int, bool, bool], AllReduce] | None = None
-    for run_id in rows["run_id"].unique():
-        own = sweeps[sweeps["run_id"] == run_id]
-        study = own["study"].iloc[0] if isinstance(own["study"].iloc[0], str) else None
-        # a study of somebody else's is read as its author wrote it; our own sweeps are one host's
-        if study != place.study and place.origin != "measured":
-            continue
-        if run_facts(engine, run_id)["host_id"] != place.host_id:
-            continue
-        found = _cost(own, str(run_id), place, size)
-        if found is None:
-            continue
-        rank = MODES.index(found.mode), found.is_interpolated, study != place.study
-        if best is None or rank <= best[0]:  # of equals, the newest
-            best = rank, found
-    return best[1] if best else None
-
-
-def _cost(rows: pd.DataFrame, run_id: str, place: Place, size: int) -> AllReduce | None:
-    """One run's cost of the message, in the best mode that it has."""
-    rows = rows[rows["statistic"].isin(["median", "value"])]
+    rows = rows[rows["ranks"] == tp]
     latencies = rows[rows["metric"] == "allreduce_latency"].dropna(subset=["value", "bytes"])
     latencies = latencies[latencies["link"].fillna("") == (place.link or "")]
-    at_size = rows[rows["bytes"] == size]
     for mode in MODES:
         part = latencies[latencies["mode"].fillna("") == mode]
-        if part.empty or not part["bytes"].min() <= size <= part["bytes"].max():
+        found = _best(part, place, size)
+        if found is None:
             continue
-        curve = make_curve(part["bytes"].tolist(), part["value"].tolist())
+        own = part[part["run_id"] == found]
+        curve = make_curve(own["bytes"].tolist(), own["value"].tolist())
+        of_run = rows[rows["run_id"] == found]
         return AllReduce(
             interpolate_us(curve, size),
             mode,
-            run_id,
-            size not in set(part["bytes"]),
-            _single(at_size, "allreduce_step_cost"),
-            _count(rows, "calls_per_step"),
+            found,
+            size not in set(own["bytes"]),
+            _single(of_run[of_run["bytes"] == size], "allreduce_step_cost"),
+            _count(of_run, "calls_per_step"),
         )
     return None
+
+
+def _best(latencies: pd.DataFrame, place: Place, size: int) -> str | None:
+    """The run that covers the message: with the very size, of the same study, the newest."""
+    best: tuple[tuple[bool, bool], str] | None = None
+    for run_id, own in latencies.groupby("run_id", sort=False):
+        sizes = own["bytes"]
+        if not sizes.min() <= size <= sizes.max():
+            continue
+        study = own["study"].iloc[0] if isinstance(own["study"].iloc[0], str) else None
+        rank = not (sizes == size).any(), study != place.study
+        if best is None or rank <= best[0]:
+            best = rank, str(run_id)
+    return best[1] if best else None
 
 
 def _single(rows: pd.DataFrame, metric: str) -> float | None:

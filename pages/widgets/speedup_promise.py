@@ -7,16 +7,24 @@ import streamlit as st
 
 from db import runs
 from db.engine import Engine
+from models.result import Result
 from models.scaling import promised_band
 from pages.charts import speedup as pictures
 from pages.widgets.badges import plain
 from pages.widgets.downloads import chart
 
+MOST_RUNS = 500  # of one's own, the newest; what came with the app is always there
 
-@st.cache_data(show_spinner=False, max_entries=500)
-def tp_of(_engine: Engine, run_id: str) -> int | None:
+
+@st.cache_data(show_spinner=False, max_entries=4)
+def kept(_engine: Engine, version: str) -> pd.DataFrame:
+    """`gains`, kept while the runs are the same (``version`` of `db.runs`)."""
+    return gains(_engine)
+
+
+def tp_of(run: Result) -> int | None:
     """Tensor-parallel size of a serving run, None where it is not stated."""
-    arm = runs.load(_engine, run_id).spec.get("arm")
+    arm = run.spec.get("arm")
     tp = arm.get("tp") if isinstance(arm, dict) else None
     return tp if isinstance(tp, int) and tp > 0 else None
 
@@ -27,15 +35,26 @@ def gains(engine: Engine) -> pd.DataFrame:
     Returns:
         One row a study, concurrency and arm with the larger TP size: gain beside the promised band.
     """
+    listed = pd.concat(
+        runs.list_runs(
+            engine,
+            kinds=["serving"],
+            validities=["valid", "suspect"],
+            shipped=shipped,
+            limit=MOST_RUNS,
+        )
+        for shipped in (True, False)
+    )
+    ids = list(listed.loc[listed["evaluation"].notna(), "id"])
     rows = runs.measurements(
-        engine, kinds=["serving"], metrics=["output_throughput"], include_invalid=False
+        engine, run_ids=ids, metrics=["output_throughput"], statistics=["value", "median"]
     )
     if rows.empty:
         return pd.DataFrame()
-    rows = rows[rows["statistic"].isin(["value", "median"])].dropna(subset=["value", "evaluation"])
-    rows = rows.assign(tp=[tp_of(engine, run_id) for run_id in rows["run_id"]]).dropna(
-        subset=["tp"]
-    )
+    sizes = {run_id: tp_of(run) for run_id, run in runs.heads(engine, ids).items()}
+    rows = rows.assign(tp=rows["run_id"].map(sizes)).dropna(subset=["value", "tp"])
+    several = rows.groupby("evaluation")["tp"].transform("nunique") > 1
+    rows = rows[several]
     found: list[dict[str, Any]] = []
     for (_, concurrency), part in rows.groupby(["evaluation", "concurrency"]):
         arms = part.groupby(["arm", "tp", "origin", "definition"], as_index=False)["value"].median()
@@ -61,7 +80,7 @@ def gains(engine: Engine) -> pd.DataFrame:
 
 def render(engine: Engine) -> None:
     """Draw the gains beside the band, where a study has arms of several TP sizes."""
-    frame = gains(engine)
+    frame = kept(engine, runs.version(engine))
     if frame.empty:
         return
     st.subheader("Serving: what more GPUs brought, and what was promised")
