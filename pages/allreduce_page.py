@@ -8,7 +8,14 @@ from db import runs
 from models.reference import Reference, nearest, references
 from models.result import Result
 from pages.charts import allreduce as pictures
-from pages.widgets import allreduce_choice, allreduce_sections, store, study_panel
+from pages.widgets import (
+    allreduce_choice,
+    allreduce_sections,
+    finding,
+    finding_report,
+    store,
+    study_panel,
+)
 from pages.widgets.allreduce_costs import as_published, costs, fit_line
 from pages.widgets.allreduce_curves import METRICS, Explained, curve_points, explain
 from pages.widgets.badges import plain
@@ -21,7 +28,7 @@ MANY = 6  # as many colours as the palette has
 
 
 def render() -> None:
-    """Choose runs and a model; see curves, cost of a step, fit, reference."""
+    """Choose runs and a model; see curves, cost of a step, fit, reference; take it away."""
     listed = runs.list_runs(store.engine(), kinds=KINDS)
     if listed.empty:
         st.info(
@@ -30,6 +37,19 @@ def render() -> None:
         )
         page_link("new-run", "Start an AllReduce sweep", kind="allreduce")
         return
+    with finding.collected() as parts:
+        chosen = _explore(listed)
+    if chosen:
+        finding_report.offer(store.engine(), "AllReduce", parts, chosen, "allreduce")
+        page_link("method", "How these numbers come about", topic="allreduce")
+
+
+def _explore(listed: pd.DataFrame) -> list[str]:
+    """Draw the choices and what follows from them.
+
+    Returns:
+        The runs that were looked at; empty where they hold nothing to look at.
+    """
     if unknown := allreduce_choice.unknown_runs(listed):
         st.caption(f"{unknown} runs of the link hold no all-reduce, or were deleted.")
     chosen = allreduce_choice.pick_runs(listed, _default(listed))
@@ -38,7 +58,7 @@ def render() -> None:
     points = curve_points(measured) if not measured.empty else pd.DataFrame()
     if points.empty:
         st.info("Choose at least one run that holds latencies.")
-        return
+        return []
     points = allreduce_choice.pick_modes(points)
     code = allreduce_choice.pick_curve(points)
     curves = [
@@ -48,7 +68,7 @@ def render() -> None:
     item = next(each for each in curves if each.row["code"] == code)
     _reasons(listed, chosen)
     for words in allreduce_sections.sentences(item, curves, step):
-        st.markdown(as_text(words, 2000))
+        finding.say(as_text(words, 2000))
     allreduce_sections.headline(item)
     run = runs.load(store.engine(), str(item.row["run_id"]))
     found = _references(run, item)
@@ -61,7 +81,7 @@ def render() -> None:
     allreduce_sections.published(as_published(measured))
     _arithmetic(listed, chosen)
     study_panel.render(store.engine(), listed.loc[listed["id"].isin(chosen), "study"])
-    page_link("method", "How these numbers come about", topic="allreduce")
+    return chosen
 
 
 def _default(listed: pd.DataFrame) -> list[str]:
@@ -142,7 +162,7 @@ def _picture(
     legend = "Band: p10 to p90. Dashed grey: the fit of the explained curve. Hollow: invalid run."
     if near is not None:
         legend += f" Dotted grey with band: reference, {near.label}."
-    st.caption(legend)
+    finding.caption(legend)
 
 
 def _arithmetic(listed: pd.DataFrame, chosen: list[str]) -> None:

@@ -11,6 +11,7 @@ from models.published_checks import checks
 from models.reference import NO_REFERENCE, Reference, band_at, ratio_to
 from models.result import Result
 from pages.charts import allreduce as pictures
+from pages.widgets import finding
 from pages.widgets.allreduce_choice import Step
 from pages.widgets.allreduce_costs import may_be_multiplied, partner, residuals
 from pages.widgets.allreduce_curves import Explained
@@ -61,13 +62,13 @@ def sentences(item: Explained, curves: Sequence[Explained], step: Step) -> list[
 
 def headline(item: Explained) -> None:
     """Fixed cost, bandwidth, crossover and large-message bandwidth of one curve."""
-    st.markdown(
+    finding.say(
         f"**{as_text(item.row['curve'])}**  {badge(item.row['origin'], item.row['validity'])}"
     )
     if item.printed:
         _as_printed(item)
     if item.fit is None:
-        st.caption(item.why_no_fit)
+        finding.caption(item.why_no_fit)
         return
     fit = item.fit
     columns = st.columns(4)
@@ -85,6 +86,8 @@ def headline(item: Explained) -> None:
     large = f"{fit.large_gbps:.3g} GB/s" if fit.large_gbps else "not measured"
     columns[3].metric("Bandwidth from 8 MB up", large, help=_HELP["large"])
     columns[3].caption("what prefill's large messages get")
+    figures = f"Fixed cost {fit.alpha_us:.2f} us, bandwidth {beta}, latency-bound up to {words}"
+    finding.note(finding.Part("text", f"{figures}, from 8 MB up {large}."))
 
 
 def _as_printed(item: Explained) -> None:
@@ -122,8 +125,8 @@ def _alpha_words(item: Explained, fit: Fit) -> str:
 
 def costs(frame: pd.DataFrame, step: Step, curves: Sequence[str]) -> None:
     """Cost of a step on each curve: bars and a table."""
-    st.subheader("What a step pays")
-    st.caption(as_text(step.words, 1000))
+    finding.heading("What a step pays")
+    finding.caption(as_text(step.words, 1000))
     known = frame.dropna(subset=["cost a step (ms)"])
     if not known.empty:
         least, most = known["cost a step (ms)"].min(), known["cost a step (ms)"].max()
@@ -160,12 +163,12 @@ def fit_quality(item: Explained) -> None:
         return
     with st.expander("How well the line fits: residuals and kinks"):
         for kink in item.fit.kinks:
-            st.markdown(
+            finding.say(
                 "- "
                 + allreduce_words.kink_sentence(kink.below_bytes, kink.above_bytes, kink.jump_pct)
             )
         if not item.fit.kinks:
-            st.caption("No kink: one line describes the whole sweep.")
+            finding.caption("No kink: one line describes the whole sweep.")
         frame = residuals(item.curve, item.fit)
         worst = frame["residual (%)"].abs().max()
         chart(
@@ -174,12 +177,12 @@ def fit_quality(item: Explained) -> None:
             f"The measured latencies lie within {worst:.0f} % of the fitted line",
             frame,
         )
-        st.caption("Where residuals are large, believe the table of latencies, not the line.")
+        finding.caption("Where residuals are large, believe the table of latencies, not the line.")
 
 
 def reference(item: Explained, found: Sequence[Reference], chosen: Reference | None) -> None:
     """Distance from public measurements of the same card."""
-    st.subheader("Against other hosts with this card")
+    finding.heading("Against other hosts with this card")
     if chosen is None:
         st.info(f"{NO_REFERENCE} {_why_none(found)}")
         return
@@ -205,13 +208,13 @@ def reference(item: Explained, found: Sequence[Reference], chosen: Reference | N
     typical = float((small if not small.empty else rows)["measured / reference"].median())
     low, high = band_at(chosen, float(rows["bytes"].iloc[0])) or (None, None)
     spread = f" Its tables range from {low:.1f} to {high:.1f} us at the smallest." if low else ""
-    st.markdown(
+    finding.say(
         f"Small messages take **{typical:.2f} times** the reference ({chosen.label}, "
         f"{chosen.ranks} GPUs, {chosen.device}, {chosen.tables} tables).{spread}"
     )
     if chosen.caution:
-        st.caption(chosen.caution)
-    st.caption(
+        finding.caption(chosen.caution)
+    finding.caption(
         "A reference tells what the link can do, never what this host does: two hosts with the "
         "same card have differed 4.4 times. Source: AIConfigurator (see NOTICE)."
     )
@@ -228,8 +231,10 @@ def published(frame: pd.DataFrame) -> None:
     """Studies' figures as their authors print them."""
     if frame.empty:
         return
-    st.subheader("As published")
-    st.caption("The authors' figures, untouched. What we compute from them stands apart, below.")
+    finding.heading("As published")
+    finding.caption(
+        "The authors' figures, untouched. What we compute from them stands apart, below."
+    )
     table(frame, "allreduce-published", f"{len(frame)} configurations as their authors print them")
 
 
@@ -240,7 +245,7 @@ def arithmetic(results: Sequence[Result], name: str) -> None:
         return
     apart = [row for row in rows if row.agrees is False]
     with st.expander(f"The author's arithmetic, done again: {as_text(name)}"):
-        st.caption(
+        finding.caption(
             f"{len(apart)} figures differ from the author's in the last digit, because the author "
             "rounds before multiplying or dividing. Both stand here; neither is adjusted."
         )

@@ -18,7 +18,7 @@ from models.scaling_words import (
 )
 from models.step_interval import speedup_over_rounds
 from pages.charts import speedup as pictures
-from pages.widgets import environment_compare, speedup_frames
+from pages.widgets import environment_compare, finding, speedup_frames
 from pages.widgets.badges import badge
 from pages.widgets.downloads import chart, table
 from pages.widgets.links import page_link
@@ -32,12 +32,12 @@ Cases = Sequence[Case]
 def verdicts(cases: Cases) -> None:
     """One sentence a case and TP size, with its reasons and ceilings."""
     for case in cases:
-        st.markdown(f"**{plain(case.label)}**  {badge(case.origin)}")
+        finding.say(f"**{plain(case.label)}**  {badge(case.origin)}")
         single = case.valid.get(1)
         multiple = [point for tp, point in sorted(case.valid.items()) if tp > 1]
         if single is None or not multiple:
             missing = "a TP size above 1" if single is not None else "one GPU"
-            st.caption(f"No verdict yet: {missing} is not measured for this case.")
+            finding.caption(f"No verdict yet: {missing} is not measured for this case.")
             continue
         for point in multiple:
             clock = "wall" if single.wall and point.wall else "replay"
@@ -51,14 +51,14 @@ def verdicts(cases: Cases) -> None:
             if interval is None:
                 said.append("Fewer than three rounds: direction only, no interval.")
             said.append(ceiling_sentence(point.times) or "")
-            st.markdown(f"- {plain(' '.join(said), 2000)}")
+            finding.say(f"- {plain(' '.join(said), 2000)}")
         for notice in dict.fromkeys(text for point in case.points.values() for text in point.notes):
-            st.caption(f"⚠ {plain(notice, 1000)}")
+            finding.caption(f"⚠ {plain(notice, 1000)}")
 
 
 def step_times(cases: Cases) -> None:
     """Step time by TP in both clocks; a picture for each definition."""
-    st.subheader("Step time")
+    finding.heading("Step time")
     labels = [case.label for case in cases]
     panels: list[tuple[str, str, pd.DataFrame]] = []
     for clock, words in speedup_frames.CLOCKS.items():
@@ -81,12 +81,12 @@ def step_times(cases: Cases) -> None:
                 frame,
                 key=f"step-time-{place}",
             )
-            st.caption(f"Defined as `{definition}`.")
+            finding.caption(f"Defined as `{definition}`.")
     everything = pd.concat([frame for _, _, frame in panels])
     with st.expander("Step time and tok/s as a table"):
         words = f"{len(everything)} step times"
         table(everything.round(4), "step-times", words, key="step-times")
-    st.caption(
+    finding.caption(
         "Grey rules: 95 % interval over rounds. Grey ticks: the roofline floor, weight and KV "
         "bytes over the copy bandwidth measured in the same run. Hollow: an invalid run, which is "
         "never compared."
@@ -95,7 +95,7 @@ def step_times(cases: Cases) -> None:
 
 def speedup(cases: Cases, clock: str) -> None:
     """Speedup and efficiency with the ideal line and the promised band."""
-    st.subheader("Speedup")
+    finding.heading("Speedup")
     frame = speedup_frames.speedups(cases, clock)
     if frame.empty:
         st.info(
@@ -112,7 +112,7 @@ def speedup(cases: Cases, clock: str) -> None:
         f"({worst['case']}, TP={worst['TP']}) to {best['speedup']:.2f}",
         frame,
     )
-    st.caption(
+    finding.caption(
         "Dashed: ideal. Grey band: 1.5 to 1.8 times for twice the GPUs, what the author of the "
         "3090 study expected of theory at single stream (for TP=4 over TP=2; he measured 0.87)."
     )
@@ -128,7 +128,7 @@ def speedup(cases: Cases, clock: str) -> None:
 
 def parts(cases: Cases) -> None:
     """Where the time of a step goes."""
-    st.subheader("Where a step's time goes")
+    finding.heading("Where a step's time goes")
     frame = speedup_frames.parts(cases)
     if frame.empty:
         st.info(
@@ -143,7 +143,7 @@ def parts(cases: Cases) -> None:
         f"The largest part is {widest['part']} with {widest['ms']:.2f} ms ({widest['step']})",
         frame,
     )
-    st.caption(
+    finding.caption(
         "Grey tick: the whole step. Triangle: roofline floor. Measured parts are differences of "
         "clocks and leave no residual; where no replay without all-reduces exists, compute is the "
         "single GPU's replay over TP, communication is calls × latency, and what both fail to "
@@ -163,7 +163,7 @@ def parts(cases: Cases) -> None:
 
 def checks(cases: Cases) -> None:
     """The additive model with its residual, calls x latency, and T = A/tp + C."""
-    st.subheader("Do simple models explain it?")
+    finding.heading("Do simple models explain it?")
     lines: list[str] = []
     for case in cases:
         single = case.valid.get(1)
@@ -187,14 +187,14 @@ def checks(cases: Cases) -> None:
                 )
         lines += _fit(case)
     for line in lines:
-        st.markdown(f"- {line}")
+        finding.say(f"- {line}")
     if any(case.origin == "measured" and max(case.valid, default=1) > 1 for case in cases):
-        st.caption(
+        finding.caption(
             "A measured step gathers each rank's best token once besides its all-reduces: the "
             "difference of the replays holds one small collective more than the calls."
         )
     if not lines:
-        st.caption("Nothing to check yet: a TP size above 1 is not measured.")
+        finding.caption("Nothing to check yet: a TP size above 1 is not measured.")
 
 
 def _latency_words(cost: AllReduce | None) -> str:
@@ -229,8 +229,8 @@ def hosts(engine: Engine, cases: Cases) -> None:
     if pair is None:
         return
     left, right = pair
-    st.subheader("Side by side")
-    st.caption(plain(f"Left: {left.label}. Right: {right.label}.", 600))
+    finding.heading("Side by side")
+    finding.caption(plain(f"Left: {left.label}. Right: {right.label}.", 600))
     frame = speedup_frames.side_by_side(left, right)
     if frame.empty:
         st.info("These two have no TP size in common in one and the same clock definition.")
@@ -241,14 +241,14 @@ def hosts(engine: Engine, cases: Cases) -> None:
     for tp, part in frame.groupby("TP"):
         apart = dict(zip(part["clock"], part["apart (%)"], strict=True))
         said = ", ".join(f"{value:.1f} % in {clock}" for clock, value in apart.items())
-        st.markdown(f"- At TP={tp} the two are {said} apart.")
+        finding.say(f"- At TP={tp} the two are {said} apart.")
         if max(apart.values()) > 100 * SAME_WITHIN:
             runs_of = left.valid[int(tp)].run_id, right.valid[int(tp)].run_id
             offered = environment_compare.offer(engine, *runs_of)
             if offered:
                 with st.expander(f"What else differs at TP={tp} and may explain it"):
                     for sentence in offered:
-                        st.markdown(f"- {plain(sentence, 1000)}")
+                        finding.say(f"- {plain(sentence, 1000)}")
 
 
 def conditions(engine: Engine, cases: Cases) -> None:
@@ -260,7 +260,7 @@ def conditions(engine: Engine, cases: Cases) -> None:
     }
     if len(choices) < 2:
         return
-    st.subheader("Conditions side by side")
+    finding.heading("Conditions side by side")
     ids = list(choices)
     default = (cases[0].run_ids[-1], cases[1].run_ids[-1]) if len(cases) > 1 else (ids[0], ids[1])
     if default[0] == default[1]:
@@ -271,7 +271,7 @@ def conditions(engine: Engine, cases: Cases) -> None:
 
 def pays(all_cases: Cases, chosen: Cases, clock: str) -> None:
     """From which model size or batch on a TP size pays, from measured points."""
-    st.subheader("Where does it start to pay?")
+    finding.heading("Where does it start to pay?")
     hosts_of: dict[tuple[str, str | None, str | None], list[Case]] = {}
     for case in chosen:
         hosts_of.setdefault((case.host_id, case.study, case.link), []).append(case)
@@ -293,7 +293,7 @@ def pays(all_cases: Cases, chosen: Cases, clock: str) -> None:
                 said = break_even_sentence(crossings, gains, tp, what, unit)
                 drawn = True
                 where = f"{case.host}{f', link {case.link}' if case.link else ''}"
-                st.markdown(f"- {plain(where)}: {plain(said, 1000)}")
+                finding.say(f"- {plain(where)}: {plain(said, 1000)}")
                 if len(frame) > 1:
                     name = f"break-even-{number}-{tp}-{by}"
                     chart(pictures.break_even(frame, title), name, said, frame, key=name)
