@@ -140,10 +140,15 @@ def _last(shown: Result, *, here: bool) -> None:
             + ", or import nvbandwidth or p2pBandwidthLatencyTest output on the page Runs."
         )
         return
-    ids = [str(run_id) for run_id in frame["id"]]
+    titles = frame["title"].fillna("Peer-to-peer check")
+    labels = dict(zip(frame["id"], titles, strict=True))
+    own = _own(shown)
     asked = st.query_params.get("p2p", "")
-    start = asked if asked in ids else _own(ids, shown)
-    labels = dict(zip(ids, frame["title"].fillna("Peer-to-peer check"), strict=True))
+    for run_id in (own, asked):  # whatever the age of this machine's, or of the one in the link
+        if run_id and run_id not in labels:
+            labels |= _older(run_id)
+    ids = list(labels)
+    start = asked if asked in ids else own
     chosen = st.selectbox(
         "Result",
         ids,
@@ -161,10 +166,17 @@ def _last(shown: Result, *, here: bool) -> None:
     hardware_p2p_result.draw(runs.load(store.engine(), chosen), chosen)
 
 
+def _older(run_id: str) -> dict[str, str]:
+    """Id and title of a check that is not among the newest; nothing where there is none."""
+    found = runs.heads(store.engine(), [run_id]).get(run_id)
+    if found is None or found.kind != "p2p":
+        return {}
+    return {run_id: found.title or "Peer-to-peer check"}
+
+
 def broken_pairs(shown: Result) -> dict[frozenset[int], str]:
     """Pairs of GPUs that the newest check of this machine found broken, with what it saw."""
-    frame = runs.list_runs(store.engine(), kinds=["p2p"], origins=["measured"], limit=20)
-    run_id = _own([str(one) for one in frame["id"]], shown)
+    run_id = _own(shown, origins=["measured"])
     if run_id is None:
         return {}
     told = runs.load(store.engine(), run_id).environment.get("pairs") or []
@@ -175,15 +187,13 @@ def broken_pairs(shown: Result) -> dict[frozenset[int], str]:
     }
 
 
-def _own(ids: list[str], shown: Result) -> str | None:
+def _own(shown: Result, origins: list[str] | None = None) -> str | None:
     """The newest check of this machine; a rehearsal on CPU ranks only for want of a real one."""
     wanted = hosts.host_id(shown.host)
-    rehearsal = None
-    for run_id in ids[:20] if wanted is not None else ():
-        run = runs.load(store.engine(), run_id)
-        if hosts.host_id(run.host) != wanted:
-            continue
-        if run.spec.get("device") != "cpu":
-            return run_id
-        rehearsal = rehearsal or run_id
-    return rehearsal
+    if wanted is None:
+        return None
+    engine = store.engine()
+    listed = runs.list_runs(engine, kinds=["p2p"], origins=origins, hosts=[wanted], limit=20)
+    found = runs.heads(engine, list(listed["id"]))
+    real = (run_id for run_id, run in found.items() if run.spec.get("device") != "cpu")
+    return next(real, next(iter(found), None))

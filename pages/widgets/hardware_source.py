@@ -41,13 +41,13 @@ def choose() -> Result | None:
     """Draw the choice of machine; returns the machine to show, None where there is none."""
     frame = known()
     visitor = st.session_state.get(_VISITOR)
-    ids = ([UNSAVED] if visitor else []) + [str(run_id) for run_id in frame["id"]]
-    if not ids:
+    labels = {UNSAVED: "Pasted machine (not stored)"} if visitor else {}
+    labels |= {str(row.id): _label(row) for row in frame.itertuples()}
+    asked = _asked(labels)
+    start = asked or _default(frame, labels) or next(iter(labels), None)
+    ids = list(labels)
+    if start is None:
         return None
-    labels = {str(row.id): _label(row) for row in frame.itertuples()}
-    labels[UNSAVED] = "Pasted machine (not stored)"
-    asked = _asked(ids)
-    start = asked if asked in ids else _default(frame) or ids[0]
     if visitor and not asked:
         start = UNSAVED
     chosen = st.selectbox(
@@ -64,18 +64,24 @@ def choose() -> Result | None:
         return None
 
 
-def _asked(ids: list[str]) -> str:
-    """The machine that the URL names; a check named there is shown in its own section."""
+def _asked(labels: dict[str, str]) -> str:
+    """The machine that the URL names, put among the labels where it is older than those.
+
+    A check that is named there is shown in its own section.
+    """
     asked = st.query_params.get("runs", "").split(",")[0]
-    if asked and asked not in ids:
-        try:
-            if runs.load(store.engine(), asked).kind == "p2p":
-                st.query_params["p2p"] = asked
-        except NotFound:
-            st.warning("The machine that this link names is not stored here (any more).")
-        del st.query_params["runs"]
-        return ""
-    return asked
+    if not asked or asked in labels:
+        return asked
+    run = runs.heads(store.engine(), [asked]).get(asked)
+    if run is not None and run.kind == "topology":
+        labels[asked] = _older_label(run)
+        return asked
+    if run is None:
+        st.warning("The machine that this link names is not stored here (any more).")
+    elif run.kind == "p2p":
+        st.query_params["p2p"] = asked
+    del st.query_params["runs"]
+    return ""
 
 
 def _label(row: Any) -> str:
@@ -83,12 +89,23 @@ def _label(row: Any) -> str:
     return f"{row.title or 'Machine'} · {plain(row.origin)} · {when}"
 
 
-def _default(frame: pd.DataFrame) -> str | None:
+def _older_label(run: Result) -> str:
+    when = run.finished_at or run.started_at
+    words = [run.title or "Machine", plain(run.origin)]
+    return " · ".join([*words, *([f"{when:%Y-%m-%d %H:%M}"] if when else [])])
+
+
+def _default(frame: pd.DataFrame, labels: dict[str, str]) -> str | None:
     """The newest reading of this machine, else the newest measured one, else the first."""
+    here = this_machine.host_id()
+    if here is not None:
+        own = runs.list_runs(
+            store.engine(), kinds=["topology"], origins=["measured"], hosts=[here], limit=1
+        )
+        for row in own.itertuples():
+            labels.setdefault(str(row.id), _label(row))
+            return str(row.id)
     measured = [str(run_id) for run_id in frame.loc[frame["origin"] == "measured", "id"]]
-    for run_id in measured[:20]:
-        if is_here(runs.load(store.engine(), run_id)):
-            return run_id
     return measured[0] if measured else None
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from db import runs
+from db import hosts, runs
+from db.engine import Engine
 from models.host_findings import Finding, pcie_gb_s
 from models.host_report import product
 from models.result import Gpu, Result
@@ -21,13 +22,28 @@ _LOADING_KINDS = ("p2p", "allreduce", "decode", "serving", "soak")
 
 def under_load(result: Result) -> dict[str, dict[str, int]]:
     """GPU UUID -> widest and fastest PCIe link seen while it worked, from stored telemetry."""
-    wanted = {gpu.uuid for gpu in result.gpus or [] if gpu.uuid}
-    seen: dict[str, dict[str, int]] = {}
+    wanted = tuple(sorted(gpu.uuid for gpu in result.gpus or [] if gpu.uuid))
     if not wanted:
-        return seen
-    listed = runs.list_runs(store.engine(), kinds=_LOADING_KINDS, origins=["measured"], limit=12)
+        return {}
+    engine = store.engine()
+    return _under_load(engine, runs.version(engine), hosts.host_id(result.host), wanted)
+
+
+@st.cache_data(show_spinner=False, max_entries=50)
+def _under_load(
+    _engine: Engine, version: str, host: str | None, wanted: tuple[str, ...]
+) -> dict[str, dict[str, int]]:
+    """Of the newest runs of the host; ``version`` is that of the runs, for the cache."""
+    seen: dict[str, dict[str, int]] = {}
+    listed = runs.list_runs(
+        _engine,
+        kinds=_LOADING_KINDS,
+        origins=["measured"],
+        hosts=None if host is None else [host],
+        limit=12,
+    )
     for run_id in listed["id"]:
-        frame = runs.telemetry(store.engine(), str(run_id))
+        frame = runs.telemetry(_engine, str(run_id))
         if frame.empty or not {"uuid", "pcie_gen", "pcie_width"} <= set(frame.columns):
             continue
         busy = frame[frame["uuid"].isin(wanted) & (frame["utilization_pct"] >= _LOADED_PCT)]
