@@ -14,6 +14,8 @@ from playwright.sync_api import Page, expect
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOTS = ROOT / "test-results" / "screenshots"
+# two browser tests may share two cores with others: what is waited for is an event, not a time
+expect.set_options(timeout=60_000)
 START_LIMIT_S = 60
 
 
@@ -82,11 +84,11 @@ def end_everything(data_dir: Path) -> None:
 def settled(page: Page) -> None:
     """Wait until Streamlit has finished the run of the page."""
     app = page.get_by_test_id("stApp")
-    expect(app).to_have_attribute("data-test-script-state", "notRunning", timeout=30_000)
-    expect(page.get_by_test_id("stStatusWidget")).to_have_count(0, timeout=30_000)
-    expect(page.locator('[data-stale="true"]')).to_have_count(0, timeout=30_000)
+    expect(app).to_have_attribute("data-test-script-state", "notRunning", timeout=60_000)
+    expect(page.get_by_test_id("stStatusWidget")).to_have_count(0, timeout=60_000)
+    expect(page.locator('[data-stale="true"]')).to_have_count(0, timeout=60_000)
     # widgets load their code when they first appear; until then a grey box stands there
-    expect(page.get_by_test_id("stSkeleton")).to_have_count(0, timeout=30_000)
+    expect(page.get_by_test_id("stSkeleton")).to_have_count(0, timeout=60_000)
 
 
 def shoot(page: Page, name: str) -> Path:

@@ -97,7 +97,7 @@ def findings(page: Page, axe: str, name: str) -> Iterator[Finding]:
 
 def wait_for(page: Page, title: str) -> None:
     expect(page.get_by_role("heading", name=title, exact=True, level=1)).to_be_visible(
-        timeout=30_000
+        timeout=60_000
     )
     settled(page)
 

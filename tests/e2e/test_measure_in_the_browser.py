@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from db import jobs, runs
 from db.engine import connect
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 SWEEP_LIMIT_MS = 120_000
 
