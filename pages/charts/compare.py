@@ -7,7 +7,7 @@ import pandas as pd
 
 from models.metrics import METRICS
 from models.side_by_side import Row
-from pages.charts.theme import colour, shape
+from pages.charts.theme import ROW, colour, names_above, shape
 
 AXIS_TITLES = {
     "bytes": "Message size (bytes)",
@@ -71,11 +71,11 @@ def compared(data: pd.DataFrame, metric: str, labels: Sequence[str], x: str | No
             .mark_bar()
             .encode(
                 x=alt.X("value:Q", title=known.axis, scale=alt.Scale(zero=True)),
-                y=alt.Y("bar:N", title=None, sort=None, axis=alt.Axis(labelLimit=400)),
+                y=names_above("bar"),
                 color=colour("run", labels).legend(None),  # the axis names the runs
                 tooltip=tips,
             )
-            .properties(height=80 + 40 * bars["bar"].nunique())
+            .properties(height=ROW)
         )
     y = alt.Y("value:Q", title=known.axis, scale=alt.Scale(zero=True))
     kind = "log" if x in _LOG and bool((data[x] > 0).all()) else "linear"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import altair as alt
 import pandas as pd
 
-from pages.charts.theme import PALETTE, colour, dash, shape
+from pages.charts.theme import PALETTE, ROW, colour, dash, names_above, shape
 
 _ZERO = "#8A8F98"  # reads on both backgrounds
 _WORDS = ["better", "worse", "same within 2 %", "not shown", "direction only", "differs"]
@@ -20,7 +20,7 @@ def changes(frame: pd.DataFrame) -> alt.LayerChart:
     """
     rows = frame.assign(line=frame["figure"] + " · " + frame["workload"])
     order = list(rows.sort_values("order")["line"])
-    y = alt.Y("line:N", sort=order, title=None, axis=alt.Axis(labelLimit=420))
+    y = names_above("line", sort=order)
     # an interval of too few rounds may be endless: it must not squeeze the others
     far = max(10.0, 2.5 * float(rows["change_pct"].abs().max()))
     scale = alt.Scale(domain=[-min(far, 100.0), far], clamp=True)
@@ -46,7 +46,7 @@ def changes(frame: pd.DataFrame) -> alt.LayerChart:
             shape=alt.Shape(
                 "verdict:N",
                 scale=alt.Scale(domain=_WORDS, range=_WORD_SHAPES),
-                legend=alt.Legend(title=None, orient="bottom", columns=3),
+                legend=alt.Legend(title=None, orient="bottom", columns=2),
             ),
             tooltip=[
                 "figure:N",
@@ -59,7 +59,7 @@ def changes(frame: pd.DataFrame) -> alt.LayerChart:
         )
     )
     layers = [margin, zero, points] if known.empty else [margin, zero, intervals, points]
-    return alt.layer(*layers).properties(height=alt.Step(24))
+    return alt.layer(*layers).properties(height=ROW)
 
 
 def rounds(frame: pd.DataFrame, title: str, arms: Sequence[str]) -> alt.Chart:
@@ -130,7 +130,7 @@ def load_curve(frame: pd.DataFrame, y: str, title: str, arms: Sequence[str]) -> 
                 axis=alt.Axis(values=sorted(set(frame["concurrency"])), format="d"),
             ),
             y=alt.Y(f"{y}:Q", title=title),
-            color=colour("arm", arms),
+            color=colour("arm", arms, is_filled=True),
             strokeDash=dash("arm", arms),
             tooltip=["arm:N", "concurrency:Q", alt.Tooltip(f"{y}:Q", format=".4g")],
         )
@@ -155,7 +155,7 @@ def trade(frame: pd.DataFrame, ttft_ms: float, arms: Sequence[str]) -> alt.Layer
     base = alt.Chart(frame).encode(
         x=alt.X("ttft_ms:Q", title="time to first token, median (ms)"),
         y=alt.Y("output_tok_s:Q", title="output throughput (tok/s)"),
-        color=colour("arm", arms),
+        color=colour("arm", arms, is_filled=True),
         order="concurrency:Q",
     )
     lines = base.mark_line().encode(strokeDash=dash("arm", arms))
@@ -183,7 +183,7 @@ def phases(frame: pd.DataFrame) -> alt.Chart:
         alt.Chart(frame)
         .mark_bar()
         .encode(
-            y=alt.Y("bar:N", title=None, sort=None, axis=alt.Axis(labelLimit=320)),
+            y=names_above("bar"),
             x=alt.X("ms:Q", title="mean time of a request (ms)", stack="zero"),
             color=alt.Color(
                 "phase:N",
@@ -194,7 +194,7 @@ def phases(frame: pd.DataFrame) -> alt.Chart:
             order=alt.Order("order:Q"),
             tooltip=["bar:N", "phase:N", alt.Tooltip("ms:Q", format=".4g")],
         )
-        .properties(height=alt.Step(30))
+        .properties(height=ROW)
     )
 
 
@@ -230,9 +230,7 @@ def beside(frame: pd.DataFrame) -> alt.Chart:
     Args:
         frame: Columns what, gain_pct, low_pct, high_pct.
     """
-    base = alt.Chart(frame).encode(
-        y=alt.Y("what:N", title=None, sort=None, axis=alt.Axis(labelLimit=360))
-    )
+    base = alt.Chart(frame).encode(y=names_above("what"))
     bars = base.mark_bar(color=PALETTE[0], height=16).encode(
         x=alt.X("gain_pct:Q", title="change of output throughput (%)"),
         tooltip=["what:N", alt.Tooltip("gain_pct:Q", format="+.1f")],
@@ -240,4 +238,4 @@ def beside(frame: pd.DataFrame) -> alt.Chart:
     spans = base.mark_rule(strokeWidth=6, color=PALETTE[1]).encode(
         x=alt.X("low_pct:Q"), x2="high_pct:Q", tooltip=["what:N", "low_pct:Q", "high_pct:Q"]
     )
-    return alt.layer(bars, spans).properties(height=alt.Step(28))
+    return alt.layer(bars, spans).properties(height=ROW)

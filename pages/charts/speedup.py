@@ -161,7 +161,16 @@ def step_parts(frame: pd.DataFrame, parts: Sequence[str]) -> alt.LayerChart:
     if not floors.empty:
         layers.append(
             alt.Chart(floors)
-            .mark_point(color=GREY, shape="triangle-up", size=60, filled=True, opacity=1)
+            # white with a dark edge: it stands on bars of any colour, in both themes
+            .mark_point(
+                shape="triangle-up",
+                size=70,
+                filled=True,
+                opacity=1,
+                color="#FFFFFF",
+                stroke="#33383F",
+                strokeWidth=1.5,
+            )
             .encode(
                 y=y,
                 x=alt.X("roofline floor (ms):Q"),
