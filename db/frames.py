@@ -28,6 +28,7 @@ _OF_MEASUREMENTS = (
     Measurement.low, Measurement.high, Measurement.n, Measurement.round, Measurement.part,
     Measurement.definition, Measurement.relative_to, Measurement.dims,
 )  # fmt: skip
+_MOST_SEARCHED = 200  # characters: every word is looked for in nine columns
 _TIMES = frozenset(("started_at", "finished_at", "created_at"))
 _NUMBERS = frozenset(
     ("value", "low", "high", "n", "round", "source_round", "part", "seed", "number", "run_number")
@@ -222,7 +223,7 @@ def _filtered(
         statement = statement.where(Run.study == study)
     if shipped is not None:
         statement = statement.where(Run.seed.is_not(None) if shipped else Run.seed.is_(None))
-    for word in (text or "").split():
+    for word in (text or "")[:_MOST_SEARCHED].split():
         searched = (
             Run.title, Run.headline, Run.study, Run.arm, Run.tool, Run.host_label, Run.kind,
             Run.evaluation_id, Run.id,

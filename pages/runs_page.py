@@ -15,6 +15,7 @@ from settings import settings
 
 # code (stands in the URL) -> words
 VIEWS = {"list": "All runs", "import": "Import", "compare": "Compare", "bundle": "Take along"}
+_MOST_ASKED = 50  # of a URL: each may have to be looked for
 MOST_OFFERED = 200  # newest runs in the choice of what to compare
 _VIEW, _COMPARED = "runs-view", "runs-compared"
 
@@ -108,7 +109,7 @@ def _compare(engine: Engine) -> None:
     words = {
         str(row.id): _words(row) for row in runs.list_runs(engine, limit=MOST_OFFERED).itertuples()
     }
-    asked = [part for part in st.query_params.get("runs", "").split(",") if part]
+    asked = [part for part in st.query_params.get("runs", "").split(",") if part][:_MOST_ASKED]
     for run_id in asked:
         words.setdefault(run_id, _older(engine, run_id))
     st.session_state[_COMPARED] = list(dict.fromkeys(asked))

@@ -150,7 +150,7 @@ def _checks(evidence: Evidence) -> None:
     with st.expander(f"Check list: {sum(bool(row.done) for row in rows)} of {len(rows)} done"):
         for row in rows:
             mark = {True: "☑", False: "☐", None: "☐"}[row.done]
-            st.markdown(f"{mark} {row.title}: *{row.why}*")
+            st.markdown(f"{mark} {row.title}: *{plain(row.why, 1000)}*")
 
 
 def _alerts(

@@ -167,3 +167,9 @@ def test_frames_go_to_csv_and_back(engine, filled, tmp_path):
     frame = runs.measurements(engine)
     frame.to_csv(tmp_path / "m.csv", index=False)
     assert pd.read_csv(tmp_path / "m.csv")["value"].tolist() == frame["value"].tolist()
+
+
+def test_a_search_for_a_megabyte_finds_nothing_and_asks_little(engine, make_result):
+    runs.store(engine, make_result())
+    assert runs.count(engine, text="no such word " * 100_000) == 0
+    assert runs.count(engine, text="linkworth " * 100_000) == 1
