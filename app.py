@@ -12,7 +12,7 @@ from typing import Any
 import streamlit as st
 
 from models.errors import LinkworthError
-from pages import PAGES, navigation
+from pages import PAGES, loading, navigation
 from pages.widgets import store
 from settings import SHIPPED_DATA, settings
 
@@ -72,6 +72,7 @@ def main() -> None:
     except LinkworthError as error:
         log.warning("page %s: %s %s", page.url_path, error, error.detail)
         store.show_error(error)
+    loading.first_page_drawn()
 
 
 def _try_prepare() -> None:
@@ -90,6 +91,7 @@ async def on_server(_app: Any) -> AsyncIterator[None]:
     _try_prepare()
     if settings().start_worker:
         store.worker_starter(_start_worker)
+    loading.load_the_rest(PAGES)
     yield
 
 

@@ -4,10 +4,11 @@ The table below is the navigation. A page stands here only when it is whole.
 """
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import streamlit as st
+
+from pages.loading import module_of
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
@@ -69,7 +70,10 @@ PAGES: dict[str, Entry] = {
 
 def make_page(slug: str) -> "StreamlitPage":
     """The page object for st.navigation, st.page_link and st.switch_page."""
-    render = import_module(f"pages.{slug.replace('-', '_')}_page").render
+
+    def render() -> None:
+        module_of(slug).render()
+
     return st.Page(
         render, title=PAGES[slug].title, url_path=slug, default=slug == next(iter(PAGES))
     )
