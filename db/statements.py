@@ -3,7 +3,6 @@
 from typing import Any
 
 from sqlalchemy import Connection, Delete, Insert, Table, Update, text
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import DeclarativeBase
 
 from db.engine import is_sqlite
@@ -26,8 +25,17 @@ def upsert(
 ) -> Insert:
     """Insert a row, or where the key is there update these columns (none: leave it alone)."""
     table = table_of(model)
-    # both dialects' inserts have the same methods, but no common type
-    insert: Any = sqlite.insert(table) if is_sqlite(connection) else postgresql.insert(table)
+    # both dialects' inserts have the same methods, but no common type; loaded when needed, since
+    # a start on SQLite need not wait for PostgreSQL's
+    insert: Any
+    if is_sqlite(connection):
+        from sqlalchemy.dialects import sqlite
+
+        insert = sqlite.insert(table)
+    else:
+        from sqlalchemy.dialects import postgresql
+
+        insert = postgresql.insert(table)
     statement: Any = insert.values(values)
     if update:
         changes = {name: statement.excluded[name] for name in update}
