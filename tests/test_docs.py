@@ -140,3 +140,9 @@ def test_the_image_holds_what_the_app_imports() -> None:
     }
     assert needed <= set(kept)
     assert {".streamlit", "docs/method"} <= set(kept)
+
+
+def test_pictures_are_small() -> None:
+    sizes = {path.name: path.stat().st_size for path in ROOT.glob("docs/images/*.png")}
+    assert sizes
+    assert {name: size for name, size in sizes.items() if size >= 200_000} == {}

@@ -134,7 +134,7 @@ def load_curve(frame: pd.DataFrame, y: str, title: str, arms: Sequence[str]) -> 
             strokeDash=dash("arm", arms),
             tooltip=["arm:N", "concurrency:Q", alt.Tooltip(f"{y}:Q", format=".4g")],
         )
-        .properties(height=280)
+        .properties(height=340)
     )
 
 

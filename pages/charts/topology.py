@@ -35,6 +35,8 @@ def group(code: str | None) -> str:
 def graph(made: Drawing) -> alt.LayerChart:
     """The drawing as a chart."""
     nodes = pd.DataFrame(made.nodes, columns=["label", "kind", "x", "y"])
+    # another name than the edges' column, or their legend takes the nodes in
+    nodes = nodes.rename(columns={"kind": "node"})
     edges = pd.DataFrame(made.edges, columns=["edge", "kind", "x", "y", "order", "links", "what"])
     low, high = float(nodes["y"].min()), float(nodes["y"].max())
     if not edges.empty:
@@ -48,7 +50,7 @@ def graph(made: Drawing) -> alt.LayerChart:
     }
     kinds = [kind for kind in styles if kind in set(edges["kind"])]
     shapes = {"GPU": "square", "PCIe or CPU": "circle", "Direct links": "diamond"}
-    sorts = [kind for kind in shapes if kind in set(nodes["kind"])]
+    sorts = [kind for kind in shapes if kind in set(nodes["node"])]
     lines = (
         alt.Chart(edges)
         .mark_line(strokeCap="round")
@@ -82,7 +84,7 @@ def graph(made: Drawing) -> alt.LayerChart:
             x=x,
             y=y,
             shape=alt.Shape(
-                "kind:N",
+                "node:N",
                 scale=alt.Scale(domain=sorts, range=[shapes[kind] for kind in sorts]),
                 legend=None,  # each node has its name beside it
             ),
