@@ -67,7 +67,16 @@ def _results(engine: Engine, own: pd.DataFrame, shipped: pd.DataFrame) -> None:
             "finished (UTC)": own["finished_at"],
         }
     ).head(SHOWN)
-    table(shown, "last-results", f"The last {len(shown)} results")
+    table(
+        shown,
+        "last-results",
+        f"The last {len(shown)} results",
+        column_config={
+            "what": st.column_config.TextColumn(width=165),
+            "headline": st.column_config.TextColumn(width=130),
+            "finished (UTC)": st.column_config.DatetimeColumn(format="D MMM HH:mm", width=95),
+        },
+    )
     if found is not None:
         _explain(found, "Explain these runs")
 

@@ -184,15 +184,18 @@ def pair_heat(frame: pd.DataFrame, unit: str, kind: str = "GPU") -> alt.LayerCha
     )
     names = sorted({*shown["from"], *shown["to"]}, key=lambda name: (len(name), name))
     axes = {
-        "x": alt.X("to:N", sort=names, title="to", axis=alt.Axis(orient="top", labelAngle=0)),
+        "x": alt.X(
+            "to:N", sort=names, title=f"to ({unit})", axis=alt.Axis(orient="top", labelAngle=0)
+        ),
         "y": alt.Y("from:N", sort=names, title="from"),
     }
     cells = (
         alt.Chart(shown)
-        .mark_rect(opacity=0.55)
+        .mark_rect()
         .encode(
             **axes,
-            color=alt.Color("value:Q", scale=alt.Scale(scheme="blues", zero=True), title=unit),
+            # the number stands in every cell: a scale beside it would say the same
+            color=alt.Color("value:Q", scale=alt.Scale(scheme="blues", zero=True), legend=None),
             tooltip=[
                 alt.Tooltip("from:N"),
                 alt.Tooltip("to:N"),
@@ -200,10 +203,16 @@ def pair_heat(frame: pd.DataFrame, unit: str, kind: str = "GPU") -> alt.LayerCha
             ],
         )
     )
+    # cells hide the theme's background, so the number's colour follows the cell's
+    dark = f"datum.value > {0.45 * float(shown['value'].max())}"
     words = (
         alt.Chart(shown)
-        .mark_text(fontSize=12)
-        .encode(**axes, text=alt.Text("value:Q", format=".4~g"))
+        .mark_text(fontSize=13)
+        .encode(
+            **axes,
+            text=alt.Text("value:Q", format=".4~g"),
+            color=alt.condition(dark, alt.value("#FFFFFF"), alt.value("#1B1F24")),
+        )
     )
     return alt.layer(cells, words).properties(height=_side(len(names)), width="container")
 

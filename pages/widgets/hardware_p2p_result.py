@@ -71,7 +71,7 @@ def _verdicts(run: Result, told: list[dict[str, Any]]) -> None:
     counts = frame["verdict"].value_counts()
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     st.markdown(f"**{len(frame)} {'pair' if len(frame) == 1 else 'pairs'}: {plain(said)}.**")
-    table(frame, "peer-verdicts", said)
+    table(frame, "peer-verdicts", said, is_wrapped=True)
 
 
 def _values(run: Result) -> None:
