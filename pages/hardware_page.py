@@ -64,6 +64,7 @@ def render() -> None:
     st.subheader("Host")
     hardware_tables.host(shown)
     study_panel.render(store.engine(), [shown.study])
+    page_link("method", "How links are read, checked and used", topic="hardware")
 
 
 def _head(shown: Result, *, here: bool) -> None:

@@ -43,6 +43,8 @@ EXPLAINED = {
     "soak": "Does it hold for hours: errors, drift, throttling, outputs checked again and again?",
 }
 
+METHODS = ("allreduce", "decode")  # kinds with a topic of their own; the others are served
+
 
 def render() -> None:
     """Draw the chosen form, or the jobs that were started from it."""
@@ -52,6 +54,7 @@ def render() -> None:
         _watch(started)
         return
     st.caption(EXPLAINED[kind])
+    page_link("method", "How it is measured", topic=kind if kind in METHODS else "serving")
     planned = FORMS[kind][1]()
     if planned is None:
         return
