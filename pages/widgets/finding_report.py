@@ -19,6 +19,8 @@ from pages.widgets.finding import Part
 
 METHOD = Path(__file__).resolve().parents[2] / "docs" / "method"
 MOST_ROWS = 60  # of a table on paper; the CSV of the page has all
+MOST_COLUMNS = 7
+MOST_SIGNS = 160  # of one condition; a run's own JSON has all
 _WIDTH = 620
 _BADGE = re.compile(r":[a-z]+-badge\[([^\]]*)\]")
 _LINK = re.compile(r"(?<!\\)\[([^\]]+)\]\([^)\s]+\)")
@@ -107,14 +109,25 @@ def _block(part: Part) -> str:
             drawing = drawing.properties(width=_WIDTH)
         return report.picture(drawing, words, words)
     if part.frame is not None:
-        rest = len(part.frame) - MOST_ROWS
-        more = report.paragraph(f"{rest} more rows are left out here.", is_small=True)
-        return report.table(_rounded(part.frame.head(MOST_ROWS))) + (more if rest > 0 else "")
+        return _printed(part.frame)
     if part.kind == "heading":
         return report.heading(words)
     if _ITEM.match(words):
         return report.bullets([_ITEM.sub("", words)])
     return report.paragraph(words, is_small=part.kind == "small")
+
+
+def _printed(frame: pd.DataFrame) -> str:
+    """A table for paper: what is the same in every row of a wide one stands below it."""
+    same = []
+    if len(frame.columns) > MOST_COLUMNS and len(frame) > 1:
+        same = [name for name in frame.columns if frame[name].nunique(dropna=False) == 1]
+    cells = _rounded(frame.drop(columns=same).head(MOST_ROWS))
+    notes = [f"{name}: {value}" for name in same if pd.notna(value := frame[name].iloc[0])]
+    below = [f"In every row: {', '.join(notes)}."] if notes else []
+    if len(frame) > MOST_ROWS:
+        below.append(f"{len(frame) - MOST_ROWS} more rows are left out here.")
+    return report.table(cells) + (report.paragraph(" ".join(below), is_small=True) if below else "")
 
 
 def _rounded(frame: pd.DataFrame) -> pd.DataFrame:
@@ -156,7 +169,7 @@ def _conditions(results: Sequence[Result]) -> list[str]:
         {
             "condition": name,
             **{
-                label: said(column[name]) if name in column else None
+                label: _short(said(column[name])) if name in column else None
                 for label, column in zip(labels, columns, strict=True)
             },
         }
@@ -167,6 +180,10 @@ def _conditions(results: Sequence[Result]) -> list[str]:
         report.paragraph("What the numbers depend on; an empty cell was not recorded."),
         report.table(pd.DataFrame(rows)),
     ]
+
+
+def _short(words: str) -> str:
+    return words if len(words) <= MOST_SIGNS else f"{words[:MOST_SIGNS]} …"
 
 
 def from_markdown(text: str) -> list[str]:

@@ -130,3 +130,17 @@ def test_nothing_is_kept_where_no_page_asked() -> None:
         finding.note(Part("text", "kept"))
     finding.note(Part("text", "lost too"))
     assert [part.words for part in parts] == ["kept"]
+
+
+def test_what_is_the_same_in_every_row_of_a_wide_table_stands_below_it() -> None:
+    frame = pd.DataFrame({"n": [1, 2], **{f"c{k}": ["x", "x"] for k in range(8)}})
+    html = text_of(finding_report.build("T", [Part("table", "t", frame=frame)], [], "none", WHEN))
+    assert "<th>n</th></tr>" in html
+    assert "In every row: c0: x, c1: x" in html
+
+
+def test_an_endless_condition_is_cut() -> None:
+    long = run().model_copy(update={"environment": {"notes": "word " * 500}})
+    html = text_of(finding_report.build("T", [], [long], "none", WHEN))
+    assert " …</td>" in html
+    assert len(html) < 20_000
