@@ -49,6 +49,7 @@ class Events:
     def __init__(self, path: str) -> None:
         self._lock = threading.Lock()
         self._stage = ""
+        self._is_abandoned = False
         self.partial: Result | None = None  # what is to be kept if the rest of the run fails
         descriptor = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", path)
         if path == "-":
@@ -80,6 +81,14 @@ class Events:
     def round(self, index: int, summary: dict[str, object]) -> None:
         """Hand over a finished round for the live view; ``summary`` holds plain JSON values."""
         self._write("round", message=f"round {index}", data={"round": index, **summary})
+
+    def stand_still_if_abandoned(self) -> None:
+        """Wait for the end of this process where its reader is gone.
+
+        Its ranks and servers are being ended then, and what breaks for that is no result.
+        """
+        if self._is_abandoned:
+            threading.Event().wait()
 
     @property
     def where(self) -> str:
@@ -120,6 +129,7 @@ class Events:
         while True:
             for _, event in poller.poll():
                 if event & (select.POLLERR | select.POLLHUP):
+                    self._is_abandoned = True
                     end_process_group()
                 if event & select.POLLNVAL:
                     return  # closed by ourselves
@@ -240,6 +250,7 @@ def main_program(
             except (InvalidSpec, RunCancelled):
                 raise
             except Exception as error:
+                events.stand_still_if_abandoned()
                 if not isinstance(error, LinkworthError):
                     traceback.print_exc()
                 write_result(failed_result(spec, error, events, started_at), arguments.result)

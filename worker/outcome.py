@@ -58,7 +58,11 @@ def judge(
     if ended == "given_up":
         return Outcome("lost", "Another worker gave this job up while this one did not answer.")
     if ended == "time_limit" or returncode == EXIT_TIME_LIMIT:
-        said = " ".join(result.reasons) if result is not None else ""
+        said = ""
+        if returncode == EXIT_TIME_LIMIT and result is not None and result.reasons:
+            # what ended it stands last, behind what the kept rounds say of themselves. A program
+            # that the worker ended says only how it went down.
+            said = result.reasons[-1]
         limit = f"of {limit_s:g} s " if limit_s is not None else ""
         at = f" It stood at: {where}." if where else ""
         reason = said or f"The time limit {limit}ended the run.{at}"

@@ -241,6 +241,22 @@ signal.pause()
 '''
 sys.exit(main_program("topology", run))
 """
+# as a sweep does: its rank is gone, so the measurement has failed
+FRAGILE = """
+import subprocess, sys
+from models.errors import RankFailed
+from runners.events import main_program
+def run(spec, events):
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import signal; print(1, flush=True); signal.pause()"],
+        stdout=subprocess.PIPE,
+    )
+    child.stdout.readline()
+    events.log(str(child.pid))
+    child.wait()
+    raise RankFailed("Rank 0 was ended by signal 15.")
+sys.exit(main_program("topology", run))
+"""
 
 
 @dataclass
@@ -251,15 +267,15 @@ class Started:
     reading: int
 
 
-@pytest.fixture
-def started(tmp_path: Path) -> Iterator[Started]:
+@pytest.fixture(params=[PROGRAM])
+def started(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Started]:
     """A runner in a session of its own, with a deaf child; we hold the other end of its pipe."""
     (tmp_path / "spec.json").write_text(json.dumps(SPEC))
     reading, writing = os.pipe()
     with (tmp_path / "stderr").open("wb") as stderr:
         process = subprocess.Popen(
             [
-                sys.executable, "-c", PROGRAM, "--spec", str(tmp_path / "spec.json"),
+                sys.executable, "-c", request.param, "--spec", str(tmp_path / "spec.json"),
                 "--result", str(tmp_path / "result.json"), "--events", f"/dev/fd/{writing}",
             ],
             cwd=ROOT, pass_fds=(writing,), start_new_session=True, stderr=stderr,
@@ -295,6 +311,16 @@ def test_a_runner_whose_reader_is_gone_ends_with_its_children(
     os.close(started.reading)
     assert started.process.wait(DEADLINE_S) == 130
     assert has_ended(started.child_handle)  # deaf to SIGTERM as it was
+    assert not (tmp_path / "result.json").exists()
+
+
+@pytest.mark.parametrize("started", [FRAGILE], indirect=True)
+def test_what_breaks_while_an_abandoned_runner_ends_is_no_result(
+    started: Started, tmp_path: Path
+) -> None:
+    os.close(started.reading)
+    assert started.process.wait(DEADLINE_S) == 130
+    assert has_ended(started.child_handle)
     assert not (tmp_path / "result.json").exists()
 
 

@@ -192,6 +192,26 @@ def test_a_good_result_counts_even_if_the_cancel_came_last(tmp_path: Path) -> No
     assert "calls itself published" in outcome.reason
 
 
+def test_a_program_that_the_worker_ended_does_not_say_why(tmp_path: Path) -> None:
+    """Its ranks went down with it: what it says of them is an echo."""
+    path = tmp_path / "result.json"
+    echo = "Rank 0 was ended by signal 15."
+    kept = ["Only 2 of at least 3 rounds: no interval.", echo]
+    failed = Result(
+        kind="decode",
+        origin="measured",
+        tool=Tool(name="linkworth"),
+        validity="invalid",
+        reasons=kept,
+    )
+    write_result(failed, path)
+    outcome = judge(3, path, ended="time_limit", where="4 KB", limit_s=5)
+    assert outcome.state == "timed_out"
+    assert outcome.reason == "The time limit of 5 s ended the run. It stood at: 4 KB."
+    own = judge(4, path)  # it ended itself: what it says last is the reason
+    assert (own.state, own.reason) == ("timed_out", echo)
+
+
 @pytest.mark.parametrize(
     ("returncode", "words"),
     [
