@@ -17,6 +17,7 @@ from settings import settings
 
 ACTIVE = ("queued", "running")
 LOG_LINES = 12
+_SILENCE_S = 15.0  # a worker gives a sign of life twice a second
 # telemetry -> column of the live table
 LIVE = {
     "power_w": "power (W)",
@@ -46,6 +47,10 @@ def _elapsed(job: dict[str, Any]) -> float | None:
         return None
     finished = job["finished_at"] or datetime.now(UTC)
     return (_aware(finished) - _aware(started)).total_seconds()
+
+
+def _since(moment: datetime | None) -> float | None:
+    return None if moment is None else (datetime.now(UTC) - _aware(moment)).total_seconds()
 
 
 def _aware(moment: datetime) -> datetime:
@@ -86,7 +91,7 @@ def cancel(job_id: str) -> None:
 
 def _draw(job: dict[str, Any], key: str) -> None:
     with st.container(border=True):
-        left, right = st.columns([5, 1], vertical_alignment="center")
+        left, right = st.columns([3, 1], vertical_alignment="center")
         left.markdown(f"**{plain(job['title'] or job['kind'])}**  {state_badge(job['state'])}")
         if job["state"] in ACTIVE:
             if job["cancel_requested"]:
@@ -99,7 +104,7 @@ def _draw(job: dict[str, Any], key: str) -> None:
         if job["state"] == "queued":
             _draw_queued(job, key)
         elif job["state"] == "running":
-            _draw_running(job)
+            _draw_running(job, key)
         else:
             _draw_end(job)
         lines = _log_lines(job)
@@ -116,7 +121,15 @@ def _draw_queued(job: dict[str, Any], key: str) -> None:
         store.offer_worker(f"{key}-worker-{job['id']}")
 
 
-def _draw_running(job: dict[str, Any]) -> None:
+def _draw_running(job: dict[str, Any], key: str) -> None:
+    silent_s = _since(job["heartbeat_at"])
+    if silent_s is not None and silent_s > _SILENCE_S:
+        st.warning(
+            f"Its worker has not been heard of for {duration_words(silent_s)}. If it is gone, the "
+            "next worker ends what is left, says so here, and goes on with the queue."
+        )
+        if not jobs.alive_workers(store.engine()):
+            store.offer_worker(f"{key}-worker-{job['id']}")
     words = [plain(job["stage"]) or "Starting", duration_words(_elapsed(job)) + " so far"]
     left = duration_words(job["eta_s"])
     if left:

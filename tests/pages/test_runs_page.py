@@ -1,16 +1,19 @@
 """Runs: filters, one run opened from the URL, deletion by id, the queue."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, update
 from streamlit.testing.v1 import AppTest
 
 import settings as settings_module
 from db import jobs, runs
+from db.engine import writing
+from db.schema import Job, Worker
 from models.errors import NotFound
-from models.result import Measurement, Result, Tool
+from models.result import Measurement, Result, Tool, utc_now
 from pages.widgets import run_detail
 
 OpenPage = Callable[..., AppTest]
@@ -203,6 +206,20 @@ def test_a_running_job_on_the_cpu_shows_its_load_in_a_line(
     running(database, [{"cpu_pct": 87.5, "cpu_mhz": 2400.0, "load_1min": 1.5}])
     said = [caption.value for caption in open_page("runs").caption]
     assert "CPU now: load (%) 87.5 · clock (MHz) 2,400 · load average (1 min) 1.5" in said
+
+
+def test_a_running_job_whose_worker_is_gone_says_so_and_offers_another(
+    database: Engine, open_page: OpenPage
+) -> None:
+    running(database, [])
+    assert not open_page("runs").warning
+    an_hour = timedelta(hours=1)
+    with writing(database) as connection:
+        for model in (Job, Worker):
+            connection.execute(update(model).values(heartbeat_at=utc_now() - an_hour))
+    said = [warning.value for warning in open_page("runs").warning]
+    assert said[0].startswith("Its worker has not been heard of for 60 min.")
+    assert "No worker is alive" in said[1]
 
 
 def test_an_ended_job_without_a_run_gives_its_reason(database: Engine, open_page: OpenPage) -> None:

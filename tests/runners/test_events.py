@@ -241,19 +241,22 @@ signal.pause()
 '''
 sys.exit(main_program("topology", run))
 """
-# as a sweep does: its rank is gone, so the measurement has failed
+# as a sweep does: one rank goes, the other takes its time, and so the measurement has failed
 FRAGILE = """
 import subprocess, sys
 from models.errors import RankFailed
 from runners.events import main_program
+PAUSE = "import signal; print(1, flush=True); signal.pause()"
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);" + PAUSE
 def run(spec, events):
-    child = subprocess.Popen(
-        [sys.executable, "-c", "import signal; print(1, flush=True); signal.pause()"],
-        stdout=subprocess.PIPE,
-    )
-    child.stdout.readline()
-    events.log(str(child.pid))
-    child.wait()
+    ranks = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        for code in (PAUSE, DEAF)
+    ]
+    for rank in ranks:
+        rank.stdout.readline()
+    events.log(str(ranks[1].pid))
+    ranks[0].wait()
     raise RankFailed("Rank 0 was ended by signal 15.")
 sys.exit(main_program("topology", run))
 """

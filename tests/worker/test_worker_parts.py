@@ -194,6 +194,9 @@ def test_a_good_result_counts_even_if_the_cancel_came_last(tmp_path: Path) -> No
 
 def test_a_program_that_the_worker_ended_does_not_say_why(tmp_path: Path) -> None:
     """Its ranks went down with it: what it says of them is an echo."""
+    from models.result import Result, Tool
+    from runners.events import write_result
+
     path = tmp_path / "result.json"
     echo = "Rank 0 was ended by signal 15."
     kept = ["Only 2 of at least 3 rounds: no interval.", echo]
