@@ -20,7 +20,7 @@ from pages.widgets.finding import Part
 METHOD = Path(__file__).resolve().parents[2] / "docs" / "method"
 MOST_ROWS = 60  # of a table on paper; the CSV of the page has all
 MOST_COLUMNS = 7
-MOST_SIGNS = 160  # of one condition; a run's own JSON has all
+MOST_SIGNS = 90  # of one condition; a run's own JSON has all
 _WIDTH = 620
 _BADGE = re.compile(r":[a-z]+-badge\[([^\]]*)\]")
 _LINK = re.compile(r"(?<!\\)\[([^\]]+)\]\([^)\s]+\)")
