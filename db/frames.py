@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Engine, Select, func, or_, select
 from db.engine import reading
 from db.loading import number_of, telemetry_rows
 from db.packing import unpack_dims, unpack_values
-from db.schema import Measurement, Round, Run, Samples
+from db.schema import Measurement, Round, Run, Samples, Seed
 from models.metrics import METRICS
 
 _LISTED = (
@@ -44,18 +44,19 @@ def list_runs(
     study: str | None = None,
     text: str | None = None,
     hosts: Collection[str] | None = None,
+    ids: Collection[str] | None = None,
     shipped: bool | None = None,
     limit: int = 500,
     offset: int = 0,
 ) -> pd.DataFrame:
     """Runs, newest first, one row each; ``reasons`` is a list, times carry their zone.
 
-    ``hosts`` are ids of machines. ``shipped`` asks only for those that came with the code, or only
-    for all others.
+    ``hosts`` are ids of machines, ``ids`` those of runs. ``shipped`` asks only for those that came
+    with the code, or only for all others.
     """
     statement = _filtered(
         select(*_LISTED), kinds=kinds, origins=origins, validities=validities, study=study,
-        text=text, hosts=hosts, shipped=shipped,
+        text=text, hosts=hosts, ids=ids, shipped=shipped,
     )  # fmt: skip
     statement = statement.order_by(Run.created_at.desc(), Run.number.desc())
     with reading(engine) as connection:
@@ -72,12 +73,13 @@ def count(
     study: str | None = None,
     text: str | None = None,
     hosts: Collection[str] | None = None,
+    ids: Collection[str] | None = None,
     shipped: bool | None = None,
 ) -> int:
     """How many runs ``list_runs`` would list without a limit."""
     statement = _filtered(
         select(func.count()).select_from(Run), kinds=kinds, origins=origins,
-        validities=validities, study=study, text=text, hosts=hosts, shipped=shipped,
+        validities=validities, study=study, text=text, hosts=hosts, ids=ids, shipped=shipped,
     )  # fmt: skip
     with reading(engine) as connection:
         return int(connection.execute(statement).scalar_one())
@@ -209,6 +211,7 @@ def _filtered(
     study: str | None,
     text: str | None,
     hosts: Collection[str] | None,
+    ids: Collection[str] | None,
     shipped: bool | None,
 ) -> Select[Any]:
     for column, wanted in (
@@ -216,13 +219,16 @@ def _filtered(
         (Run.origin, origins),
         (Run.validity, validities),
         (Run.host_id, hosts),
+        (Run.id, ids),
     ):
         if wanted is not None:
             statement = statement.where(column.in_(list(wanted)))
     if study is not None:
         statement = statement.where(Run.study == study)
     if shipped is not None:
-        statement = statement.where(Run.seed.is_not(None) if shipped else Run.seed.is_(None))
+        # by the seeds' names, which an index answers: "is not null" would read every run there is
+        came = select(Run.number).where(Run.seed.in_(select(Seed.name)))
+        statement = statement.where(Run.number.in_(came) if shipped else Run.number.not_in(came))
     for word in (text or "")[:_MOST_SEARCHED].split():
         searched = (
             Run.title, Run.headline, Run.study, Run.arm, Run.tool, Run.host_label, Run.kind,

@@ -3,13 +3,13 @@
 import pandas as pd
 import streamlit as st
 
-from db import reference as reference_tables
 from db import runs
-from models.reference import Reference, nearest, references
+from models.reference import Reference, nearest
 from models.result import Result
 from pages.charts import allreduce as pictures
 from pages.widgets import (
     allreduce_choice,
+    allreduce_kept,
     allreduce_sections,
     finding,
     finding_report,
@@ -17,10 +17,11 @@ from pages.widgets import (
     study_panel,
 )
 from pages.widgets.allreduce_costs import as_published, costs, fit_line
-from pages.widgets.allreduce_curves import METRICS, Explained, curve_points, explain
+from pages.widgets.allreduce_curves import Explained
 from pages.widgets.badges import plain
 from pages.widgets.downloads import chart
 from pages.widgets.links import page_link
+from pages.widgets.offered import offered, say_what_is_left_out
 from pages.widgets.plain import plain as as_text
 
 KINDS = ("allreduce",)
@@ -29,7 +30,8 @@ MANY = 6  # as many colours as the palette has
 
 def render() -> None:
     """Choose runs and a model; see curves, cost of a step, fit, reference; take it away."""
-    listed = runs.list_runs(store.engine(), kinds=KINDS)
+    engine = store.engine()
+    listed = offered(engine, KINDS, allreduce_choice.asked_runs())
     if listed.empty:
         st.info(
             "No all-reduce was measured or imported yet, and no study is loaded. "
@@ -40,7 +42,7 @@ def render() -> None:
     with finding.collected() as parts:
         chosen = _explore(listed)
     if chosen:
-        finding_report.offer(store.engine(), "AllReduce", parts, chosen, "allreduce")
+        finding_report.offer(engine, "AllReduce", parts, chosen, "allreduce")
         page_link("method", "How these numbers come about", topic="allreduce")
 
 
@@ -53,16 +55,18 @@ def _explore(listed: pd.DataFrame) -> list[str]:
     if unknown := allreduce_choice.unknown_runs(listed):
         st.caption(f"{unknown} runs of the link hold no all-reduce, or were deleted.")
     chosen = allreduce_choice.pick_runs(listed, _default(listed))
+    engine = store.engine()
+    say_what_is_left_out(engine, KINDS, "AllReduce runs")
     step = allreduce_choice.pick_step()
-    measured = runs.measurements(store.engine(), run_ids=chosen, metrics=METRICS)
-    points = curve_points(measured) if not measured.empty else pd.DataFrame()
+    these = engine, runs.version(engine), tuple(chosen)
+    measured, points = allreduce_kept.curves(*these)
     if points.empty:
         st.info("Choose at least one run that holds latencies.")
         return []
     points = allreduce_choice.pick_modes(points)
     code = allreduce_choice.pick_curve(points)
     curves = [
-        explain(points, measured, each, _samples(points, each) if each == code else ())
+        allreduce_kept.explained(*these, each, with_intervals=each == code)
         for each in points["code"].unique()
     ]
     item = next(each for each in curves if each.row["code"] == code)
@@ -70,8 +74,9 @@ def _explore(listed: pd.DataFrame) -> list[str]:
     for words in allreduce_sections.sentences(item, curves, step):
         finding.say(as_text(words, 2000))
     allreduce_sections.headline(item)
-    run = runs.load(store.engine(), str(item.row["run_id"]))
-    found = _references(run, item)
+    run_id = str(item.row["run_id"])
+    run = runs.heads(engine, [run_id]).get(run_id)
+    found = _references(run, item) if run is not None else []
     near = nearest(found, item.row["mode"] or "graph")
     _picture(points, item, step, near)
     labels = list(points["curve"].unique())
@@ -80,7 +85,7 @@ def _explore(listed: pd.DataFrame) -> list[str]:
     allreduce_sections.reference(item, found, near)
     allreduce_sections.published(as_published(measured))
     _arithmetic(listed, chosen)
-    study_panel.render(store.engine(), listed.loc[listed["id"].isin(chosen), "study"])
+    study_panel.render(engine, listed.loc[listed["id"].isin(chosen), "study"])
     return chosen
 
 
@@ -102,11 +107,6 @@ def _default(listed: pd.DataFrame) -> list[str]:
     return list(first.loc[same, "id"].head(MANY)) if same.any() else [newest["id"]]
 
 
-def _samples(points: pd.DataFrame, code: str) -> list[dict[str, object]]:
-    run_id = str(points.loc[points["code"] == code, "run_id"].iloc[0])
-    return runs.samples(store.engine(), run_id, metric="allreduce_latency")
-
-
 def _reasons(listed: pd.DataFrame, chosen: list[str]) -> None:
     """Why a chosen run is not to be trusted, before anything is read from it."""
     for row in listed[listed["id"].isin(chosen) & (listed["validity"] != "valid")].itertuples():
@@ -123,7 +123,7 @@ def _references(run: Result, item: Explained) -> list[Reference]:
     names = {str(gpu.get("name")) for gpu in mine}
     if run.spec.get("device") == "cpu" or len(names) != 1 or not ranks.isdigit():
         return []
-    return references(reference_tables.allreduce_reference(), names.pop(), int(ranks))
+    return allreduce_kept.references_of(names.pop(), int(ranks))
 
 
 def _picture(

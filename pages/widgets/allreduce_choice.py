@@ -35,6 +35,11 @@ class Step:
     words: str
 
 
+def asked_runs() -> list[str]:
+    """Ids that the URL names."""
+    return [name for name in st.query_params.get("runs", "").split(",") if name]
+
+
 def pick_runs(listed: pd.DataFrame, default: list[str]) -> list[str]:
     """Ids of the runs to show; ``?runs=id,id`` chooses them.
 
@@ -43,7 +48,7 @@ def pick_runs(listed: pd.DataFrame, default: list[str]) -> list[str]:
         default: What to show where the URL names nothing.
     """
     words = {row.id: _run_words(row) for row in listed.itertuples()}
-    asked = [name for name in st.query_params.get("runs", "").split(",") if name in words]
+    asked = [name for name in asked_runs() if name in words]
     chosen: list[str] = st.multiselect(
         "Runs",
         list(words),
@@ -59,8 +64,7 @@ def pick_runs(listed: pd.DataFrame, default: list[str]) -> list[str]:
 
 def unknown_runs(listed: pd.DataFrame) -> int:
     """How many runs the URL names that are not among those listed."""
-    asked = {name for name in st.query_params.get("runs", "").split(",") if name}
-    return len(asked - set(listed["id"]))
+    return len(set(asked_runs()) - set(listed["id"]))
 
 
 def _run_words(row: object) -> str:

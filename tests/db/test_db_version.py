@@ -64,3 +64,4 @@ def test_runs_of_some_hosts(engine, make_result):
     assert list(runs.list_runs(engine, hosts=["abc"])["id"]) == [mine]
     assert runs.count(engine, hosts=["abc", "def"]) == 2
     assert runs.count(engine, hosts=[]) == 0
+    assert list(runs.list_runs(engine, ids=[mine, "not there"])["id"]) == [mine]
