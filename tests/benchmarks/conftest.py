@@ -1,0 +1,60 @@
+"""A lab's database for the benchmarks of pages, and an app server on it.
+
+The database takes a minute or two to make. It is kept in ``local/`` and made anew when what makes
+it, or the schema, has changed.
+"""
+
+import hashlib
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from visitor import ROOT, Server
+
+from db import runs
+from db.engine import connect
+
+KEPT = ROOT / "local" / "benchmarks"
+_MAKERS = ("scripts/make_load.py", "scripts/load_*.py", "db/schema.py", "db/migrations/**/*.py")
+
+
+@pytest.fixture(scope="session")
+def load_dir() -> Path:
+    """A data folder with 10,000 runs and 1,000,000 samples; nobody writes into it."""
+    makers = sorted({path for pattern in _MAKERS for path in ROOT.glob(pattern)})
+    content = b"".join(path.read_bytes() for path in makers)
+    folder = KEPT / hashlib.sha256(content).hexdigest()[:12]
+    if not folder.is_dir():
+        shutil.rmtree(KEPT, ignore_errors=True)
+        half_done = KEPT / "half-done"
+        script = ROOT / "scripts" / "make_load.py"
+        subprocess.run([sys.executable, str(script), "--data-dir", str(half_done)], check=True)
+        half_done.rename(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def ids(load_dir: Path) -> dict[str, list[str]]:
+    """The newest six measured runs of each kind."""
+    engine = connect(f"sqlite:///{load_dir / 'linkworth.sqlite'}")
+    try:
+        return {
+            kind: list(runs.list_runs(engine, kinds=[kind], origins=["measured"], limit=6)["id"])
+            for kind in ("allreduce", "decode", "serving", "topology", "p2p")
+        }
+    finally:
+        engine.dispose()
+
+
+@pytest.fixture(scope="module")
+def server(load_dir: Path) -> Iterator[Server]:
+    """An app server that has seen no visitor yet."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    with Server(load_dir, port) as started:
+        yield started
