@@ -8,7 +8,7 @@ import streamlit as st
 
 from models.errors import InvalidSpec, LinkworthError
 from pages.widgets import model_picker, serving_form_arms, serving_form_parts, store
-from pages.widgets.allreduce_form import gpu_label, host_gpus
+from pages.widgets.allreduce_form import choose_gpus, host_gpus
 from pages.widgets.live_job import duration_words
 from pages.widgets.plain import plain
 from pages.widgets.serving_form_arms import Engine
@@ -189,14 +189,7 @@ def _running_server(key: str) -> Engine | None:
 
 
 def _gpus(key: str) -> list[str] | None:
-    by_uuid = {gpu["uuid"]: gpu for gpu in host_gpus()}
-    chosen = st.multiselect(
-        "GPUs, in rank order",
-        list(by_uuid),
-        default=list(by_uuid),
-        format_func={uuid: gpu_label(gpu) for uuid, gpu in by_uuid.items()}.__getitem__,
-        key=f"{key}-gpus",
-    )
+    chosen = choose_gpus(host_gpus(), f"{key}-gpus", one_group=False)
     if not chosen:
         st.info("Choose the GPUs that take part.")
         return None

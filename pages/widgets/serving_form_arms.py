@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from models.errors import InvalidSpec
-from pages.widgets import serving_form_parts, store
+from pages.widgets import serving_form_parts, store, url_state
 from runners.evaluation_serving import ArmPlan
 from runners.serving_paste import Pasted
 from runners.serving_presets import Preset, arms_for
@@ -77,9 +77,16 @@ def one_arm(target: Engine) -> ArmPlan | None:
     left, middle, right = st.columns(3)
     sizes = [size for size in (1, 2, 4, 8, 16) if size <= count]
     is_pasted = target.pasted.model is not None and target.pasted.tp in sizes
-    wanted = target.pasted.tp if is_pasted else sizes[-1]
+    wanted = target.pasted.tp if is_pasted else url_state.asked_one("tp", sizes, sizes[-1])
     tp = left.selectbox("TP size", sizes, index=sizes.index(wanted), key=f"{key}-tp")
-    replicas = middle.number_input("Servers side by side", 1, count // tp, 1, key=f"{key}-replicas")
+    most = count // tp
+    replicas = middle.number_input(
+        "Servers side by side",
+        1,
+        most,
+        url_state.asked_number("replicas", 1, most, 1),
+        key=f"{key}-replicas",
+    )
     arm: dict[str, Any] = {
         "gpus": target.gpus[: tp * int(replicas)],
         "tp": tp,
@@ -91,7 +98,7 @@ def one_arm(target: Engine) -> ArmPlan | None:
         link = right.segmented_control(
             "Link",
             ["on", "off"],
-            default=target.pasted.link or "on",
+            default=target.pasted.link or url_state.asked_one("link", ["on", "off"], "on"),
             required=True,
             key=f"{key}-link",
         )

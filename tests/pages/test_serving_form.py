@@ -240,3 +240,14 @@ def test_every_arm_of_every_preset_has_words() -> None:
 
     named = {arm for preset in PRESETS.values() for arm in preset.arms}
     assert named <= set(serving_form_arms.ARM_WORDS)
+
+
+def test_a_placement_fills_the_arm(database: Engine, with_vllm: None, with_gpus: None) -> None:
+    at = form(gpus="0,2,1,3", tp="2", replicas="2", link="off")
+    (job,) = planned(at)[:1]
+    arm = job["spec"]["arm"]
+    assert arm["gpus"] == [GPUS[index]["uuid"] for index in (0, 2, 1, 3)]
+    assert (arm["tp"], arm["replicas"], arm["link"]) == (2, 2, "off")
+    nonsense = form(gpus="9", tp="64", replicas="many", link="maybe")
+    arm = planned(nonsense)[0]["spec"]["arm"]
+    assert (len(arm["gpus"]), arm["tp"], arm["replicas"], arm["link"]) == (4, 4, 1, "on")
