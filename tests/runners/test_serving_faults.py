@@ -161,7 +161,8 @@ def test_a_hang_ends_at_the_time_limit(tmp_path: Path) -> None:
 def test_a_slow_client_is_warned_of(tmp_path: Path) -> None:
     result = run(serving_spec(tmp_path, "slow_client"), events(tmp_path))
     assert "client_slow" in {notice.code for notice in result.warnings}
-    assert result.find("phase_time", phase="client")[0].value == pytest.approx(200, rel=0.3)
+    # the client's own 200 ms, and more where the machine has other work
+    assert result.find("phase_time", phase="client")[0].value >= 180
 
 
 def test_not_a_number_in_an_output_makes_the_arm_invalid(tmp_path: Path) -> None:
