@@ -84,7 +84,9 @@ def headline(item: Explained) -> None:
         low, high = (size_words(value) for value in fit.crossover_interval)
         columns[2].caption(f"95 %: {low} to {high}")
     large = f"{fit.large_gbps:.3g} GB/s" if fit.large_gbps else "not measured"
-    columns[3].metric("Bandwidth from 8 MB up", large, help=_HELP["large"])
+    columns[3].metric(
+        "Bandwidth from 8 MB up", large if fit.large_gbps else "–", help=_HELP["large"]
+    )
     columns[3].caption("what prefill's large messages get")
     figures = f"Fixed cost {fit.alpha_us:.2f} us, bandwidth {beta}, latency-bound up to {words}"
     finding.note(finding.Part("text", f"{figures}, from 8 MB up {large}."))
