@@ -117,7 +117,8 @@ def measurements(
         wanted.append(Run.validity != "invalid")
     statement = select(Measurement.run_number, *_OF_MEASUREMENTS)
     if wanted:
-        statement = statement.join(Run, Run.number == Measurement.run_number).where(*wanted)
+        # not a join: for one metric SQLite would go through all its rows, of whatever run
+        statement = statement.where(Measurement.run_number.in_(select(Run.number).where(*wanted)))
     if metrics is not None:
         statement = statement.where(Measurement.metric.in_(list(metrics)))
     if statistics is not None:
