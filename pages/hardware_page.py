@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from db import hosts
+from db import hosts, jobs
 from models.host_report import findings
 from models.result import Result
 from pages.charts import topology as topology_chart
@@ -98,10 +98,12 @@ def _without_gpus(shown: Result, *, here: bool) -> None:
 def _busy(shown: Result, aside: set[str]) -> set[int]:
     """Indices of GPUs that are in use, or set aside after an incident."""
     in_use = {gpu for one in findings(shown) if one.code == "gpu_busy" for gpu in one.gpus}
+    host = hosts.host_id(shown.host)
+    now = jobs.in_use(store.engine(), host) if host is not None else {}
     return in_use | {
         gpu.index
         for gpu in shown.gpus or []
-        if "*" in aside or {str(gpu.index), str(gpu.uuid)} & aside
+        if "*" in aside or {str(gpu.index), str(gpu.uuid)} & aside or gpu.uuid in now
     }
 
 

@@ -194,6 +194,18 @@ def test_a_gpu_set_aside_is_said_left_out_and_can_be_cleared(
     assert hosts.open_incidents(database) == []
 
 
+def test_a_gpu_that_another_program_uses_now_is_left_out(
+    database: Engine, page: Callable[..., AppTest]
+) -> None:
+    a_worker(database)
+    runs.store(database, measured())
+    busy = {"GPU-00000000-0000": 1}
+    jobs.heartbeat(database, "w", pid=1, host=str(HOST["hostname"]), busy_gpus=busy)
+    at = page(groupsize="2")
+    assert "Leave out GPU 0" in at.checkbox(key="leave-out").label
+    assert "CUDA_VISIBLE_DEVICES=1,3" in at.code[0].value
+
+
 def test_a_generation_seen_under_load_stands_in_the_table(database: Engine) -> None:
     machine = measured()
     runs.store(
