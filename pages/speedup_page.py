@@ -16,8 +16,8 @@ from pages.widgets.speedup_cases import (
     MOST_RUNS,
     Case,
     kept,
+    kept_with_costs,
     n_left_out,
-    with_costs,
     with_runs,
 )
 from pages.widgets.speedup_frames import CLOCKS
@@ -30,8 +30,8 @@ def render() -> None:
     """Choose cases; see verdicts, steps, speedups, parts, checks, hosts, break-even."""
     engine = store.engine()
     asked_runs = [part for part in st.query_params.get("runs", "").split(",") if part]
-    version = runs.version(engine)
-    cases = kept(engine, version, tuple(asked_runs))
+    these = engine, runs.version(engine), tuple(asked_runs)
+    cases = kept(*these)
     if not cases:
         st.info(
             "No decode step was measured or imported yet, and no study is loaded. Start a "
@@ -45,8 +45,8 @@ def render() -> None:
             f"The newest {MOST_RUNS:,} decode runs are looked at, {left_out:,} older ones are not; "
             "open one of those from the page Runs."
         )
-    picked = _pick(cases, with_runs(cases, asked_runs)[:MANY])
-    chosen = with_costs(engine, version, picked)
+    codes = _pick(cases, with_runs(cases, asked_runs)[:MANY])
+    chosen = kept_with_costs(*these, tuple(codes))
     if not chosen:
         st.info("Choose at least one case.")
         return
@@ -93,8 +93,8 @@ def _usual_clock(cases: list[Case]) -> str:
     return "wall" if has_wall else "replay"
 
 
-def _pick(cases: list[Case], of_runs: list[str]) -> list[Case]:
-    """The cases to show; ``?cases=code,code`` chooses them, ``?runs=id`` names them by a run."""
+def _pick(cases: list[Case], of_runs: list[str]) -> list[str]:
+    """Codes of the cases to show: those of ``?cases=code,code``, else those of the runs in ``?runs=``."""
     by_code = {case.code: case for case in cases}
     default = _default(cases)
     asked = [code for code in st.query_params.get("cases", "").split(",") if code in by_code]
@@ -110,4 +110,4 @@ def _pick(cases: list[Case], of_runs: list[str]) -> list[Case]:
     )
     if picked != default or "cases" in st.query_params:
         st.query_params["cases"] = ",".join(picked)
-    return [by_code[code] for code in picked]
+    return picked

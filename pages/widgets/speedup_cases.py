@@ -196,6 +196,15 @@ def with_costs(engine: Engine, version: str, cases: Iterable[Case]) -> list[Case
     return costed
 
 
+@st.cache_resource(show_spinner=False, max_entries=32)
+def kept_with_costs(
+    _engine: Engine, version: str, only: tuple[str, ...], codes: tuple[str, ...]
+) -> list[Case]:
+    """`with_costs` of some of the cases that are `kept`, in the order of their codes."""
+    by_code = {case.code: case for case in kept(_engine, version, only)}
+    return with_costs(_engine, version, [by_code[code] for code in codes])
+
+
 def n_left_out(engine: Engine) -> int:
     """How many decode runs are too old to be looked at, unless somebody asks for them by id."""
     return max(0, runs.count(engine, kinds=["decode"], shipped=False) - MOST_RUNS)
