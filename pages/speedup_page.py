@@ -94,7 +94,7 @@ def _usual_clock(cases: list[Case]) -> str:
 
 
 def _pick(cases: list[Case], of_runs: list[str]) -> list[str]:
-    """Codes of the cases to show: those of ``?cases=code,code``, else those of the runs in ``?runs=``."""
+    """Codes of the cases to show: as ``?cases=code,code`` says, else those of ``?runs=id,id``."""
     by_code = {case.code: case for case in cases}
     default = _default(cases)
     asked = [code for code in st.query_params.get("cases", "").split(",") if code in by_code]
