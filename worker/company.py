@@ -28,7 +28,7 @@ class Company:
     """
 
     def __init__(self, host: Mapping[str, Any], opened: Callable[[], Nvml] = open_nvml) -> None:
-        self._has_gpus = bool(host.get("gpus"))
+        self._has_gpus = bool(host.get("gpus"))  # and a driver that tells
         self._opened = opened
         self._asking: threading.Thread | None = None
         self._seen: dict[str, int] | None = None
@@ -63,5 +63,10 @@ class Company:
                 rows = nvml.sample()
         except LinkworthError as error:
             log.warning("who is on the GPUs cannot be told: %s", error)
+            return
+        if rows and all(row.get("processes") is None for row in rows):
+            # nvidia-smi, or a driver that keeps it to itself: asking again costs and brings nothing
+            log.info("this driver does not tell which programs use its GPUs")
+            self._has_gpus = False
             return
         answer.append({row["uuid"]: len(row["processes"]) for row in rows if row.get("processes")})

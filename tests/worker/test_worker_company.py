@@ -73,6 +73,16 @@ def test_what_cannot_be_known_is_not_nothing(caplog: pytest.LogCaptureFixture) -
     assert Company(HOST, Driver(silent)).seen(max_age_s=0) == {}
 
 
+def test_a_driver_that_never_tells_is_asked_once() -> None:
+    mute = recording(0, 0)
+    for row in mute["samples"][0]:
+        row["processes"] = None
+    driver = Driver(mute)
+    seen = Company(HOST, driver)
+    assert [seen.seen(max_age_s=0) for _ in range(3)] == [None] * 3
+    assert driver.asked == 1
+
+
 def test_a_driver_that_hangs_does_not_hang_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(company, "_ANSWER_LIMIT_S", 0.05)
     wakes = threading.Event()
