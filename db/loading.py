@@ -23,6 +23,18 @@ def load(engine: Engine, run_id: str) -> Result:
         return load_in(connection, number_of(connection, run_id))
 
 
+def head(engine: Engine, run_id: str) -> Result:
+    """One run as ``load`` reads it, without measurements, samples and telemetry.
+
+    Raises:
+        NotFound: There is no such run.
+    """
+    found = heads(engine, [run_id])
+    if not found:
+        raise _not_found()
+    return found[run_id]
+
+
 def heads(engine: Engine, run_ids: Collection[str]) -> dict[str, Result]:
     """Several runs at once as ``load`` reads them, without measurements, samples and telemetry.
 
@@ -45,8 +57,12 @@ def number_of(connection: Connection, run_id: str) -> int:
     """
     number = connection.execute(select(Run.number).where(Run.id == run_id)).scalar()
     if number is None:
-        raise NotFound("There is no such run any more.", "Look for it in the list of runs.")
+        raise _not_found()
     return int(number)
+
+
+def _not_found() -> NotFound:
+    return NotFound("There is no such run any more.", "Look for it in the list of runs.")
 
 
 def load_in(connection: Connection, number: int, *, with_samples: bool = True) -> Result:

@@ -7,7 +7,7 @@ from db.data_version import version
 from db.engine import writing
 from db.files import drop_unused, find_by_sha256, hashes_of, raw
 from db.frames import count, list_runs, measurements, rounds, samples, telemetry
-from db.loading import heads, load, number_of
+from db.loading import head, heads, load, number_of
 from db.schema import Job, Run
 from db.statements import changed
 from db.storing import store, store_all
@@ -16,6 +16,7 @@ __all__ = [
     "count",
     "delete",
     "find_by_sha256",
+    "head",
     "heads",
     "list_runs",
     "load",

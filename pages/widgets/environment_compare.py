@@ -30,7 +30,7 @@ def render(engine: Engine, left_id: str, right_id: str, *, key: str = "condition
         right_id: The other.
         key: Unique stem of the widget keys.
     """
-    left, right = runs.load(engine, left_id), runs.load(engine, right_id)
+    left, right = runs.head(engine, left_id), runs.head(engine, right_id)
     for column, run in zip(st.columns(2), (left, right), strict=True):
         column.markdown(f"**{plain(title(run))}**  {badge(run.origin, run.validity)}")
     rows = differences(left, right)
@@ -67,7 +67,7 @@ def frame(rows: list[Difference]) -> pd.DataFrame:
 
 def offer(engine: Engine, left_id: str, right_id: str) -> list[str]:
     """Differences that may explain unequal results, a sentence each."""
-    rows = differences(runs.load(engine, left_id), runs.load(engine, right_id))
+    rows = differences(runs.head(engine, left_id), runs.head(engine, right_id))
     return explanations(rows)[:MOST_EXPLANATIONS]
 
 

@@ -1,6 +1,7 @@
 """Cases as tables: what the charts of the Speedup page draw and its downloads hold."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -13,7 +14,7 @@ from models.scaling import (
     link_ceiling,
     promised_band,
 )
-from models.step_interval import speedup_over_rounds
+from models.step_interval import Estimate, speedup_over_rounds
 from pages.widgets.badges import plain
 from pages.widgets.speedup_cases import Case, Point
 
@@ -24,6 +25,12 @@ PARTS = {
     "residual": "residual (not explained)",
 }
 CLOCKS = {"wall": "wall clock", "replay": "graph replay"}
+
+
+@lru_cache(maxsize=4096)
+def gain_of(reference: tuple[float, ...], step: tuple[float, ...]) -> Estimate:
+    """`speedup_over_rounds`, worked out once: every redraw compares the same rounds."""
+    return speedup_over_rounds(reference, step)
 
 
 def row_label(case: Case, tp: int) -> str:
@@ -71,7 +78,7 @@ def speedups(cases: Sequence[Case], clock: str) -> pd.DataFrame:
             reading = point.reading(clock)
             if reading is None or reference is None or reading.definition != reference.definition:
                 continue
-            gain = speedup_over_rounds(reference.rounds, reading.rounds)
+            gain = gain_of(reference.rounds, reading.rounds)
             is_reference = point is points[0]
             low, high = promised_band(point.tp, points[0].tp)
             rows.append(
@@ -209,7 +216,7 @@ def sweep(cases: Sequence[Case], chosen: Case, tp: int, by: str, clock: str) -> 
         alone, here = case.valid[1].reading(clock), case.valid[tp].reading(clock)
         if alone is None or here is None or alone.definition != here.definition:
             continue
-        gain = speedup_over_rounds(alone.rounds, here.rounds)
+        gain = gain_of(alone.rounds, here.rounds)
         rows.append(
             {
                 "case": case.label,

@@ -16,7 +16,6 @@ from models.scaling_words import (
     ceiling_sentence,
     verdict,
 )
-from models.step_interval import speedup_over_rounds
 from pages.charts import speedup as pictures
 from pages.widgets import environment_compare, finding, speedup_frames
 from pages.widgets.badges import badge
@@ -44,7 +43,7 @@ def verdicts(cases: Cases) -> None:
             alone, here = single.reading(clock), point.reading(clock)
             if alone is None or here is None:
                 continue
-            gain = speedup_over_rounds(alone.rounds, here.rounds)
+            gain = speedup_frames.gain_of(alone.rounds, here.rounds)
             interval = None if gain.low is None or gain.high is None else (gain.low, gain.high)
             found = verdict(single.times, point.times, f"On {case.host}", interval)
             said = [found.sentence] if found else []

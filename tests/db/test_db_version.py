@@ -1,6 +1,9 @@
 """What lets a page keep what it made: the version of the data, and reading only what it needs."""
 
+import pytest
+
 from db import hosts, jobs, runs
+from models.errors import NotFound
 from models.result import Measurement
 
 ROW = Measurement(
@@ -49,6 +52,9 @@ def test_heads_are_runs_without_their_numbers(engine, make_result):
     for run_id, head in found.items():
         assert head == runs.load(engine, run_id).model_copy(update=empty)
     assert runs.heads(engine, []) == {}
+    assert runs.head(engine, ids[0]) == found[ids[0]]
+    with pytest.raises(NotFound):
+        runs.head(engine, "not there")
 
 
 def test_measurements_of_some_statistics(engine, make_result):
