@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from visitor import ROOT, Server
+from visitor import ROOT, Server, Visitor
 
 from db import runs
 from db.engine import connect
@@ -52,9 +52,12 @@ def ids(load_dir: Path) -> dict[str, list[str]]:
 
 @pytest.fixture(scope="module")
 def server(load_dir: Path) -> Iterator[Server]:
-    """An app server that has seen no visitor yet."""
+    """An app server that has loaded all its pages and drawn one that needs no data."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     with Server(load_dir, port) as started:
+        with Visitor(started) as visitor:
+            visitor.open("settings")
+        started.settle()
         yield started

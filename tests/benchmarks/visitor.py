@@ -64,6 +64,13 @@ class Server:
         self._process.terminate()
         self._process.wait(timeout=30)
 
+    def settle(self) -> None:
+        """Wait until it has nothing to do: after its first page it loads the others."""
+        before = -1.0
+        while self.cpu_s() - before > 0.02:
+            before = self.cpu_s()
+            time.sleep(1)
+
     def cpu_s(self) -> float:
         """Processor time that the process has used so far."""
         times = self._facts.cpu_times()
