@@ -11,12 +11,13 @@ from db import jobs
 from pages.widgets import store
 from pages.widgets.badges import state_badge
 from pages.widgets.links import explorer_link, page_link
+from pages.widgets.live_events import LOG_LINES, heard
 from pages.widgets.plain import plain
 from pages.widgets.run_telemetry import HELD_BACK
 from settings import settings
 
 ACTIVE = ("queued", "running")
-LOG_LINES = 12
+MOST_ROUNDS = 100  # in the table of a running job
 _SILENCE_S = 15.0  # a worker gives a sign of life twice a second
 # telemetry -> column of the live table
 LIVE = {
@@ -138,7 +139,9 @@ def _draw_running(job: dict[str, Any], key: str) -> None:
     if job["message"]:
         st.caption(plain(job["message"]))
     _draw_machine(job["live"] or [])
-    _draw_rounds(job)
+    said = heard(job["id"])
+    said.listen(store.engine())
+    _draw_rounds(said.rounds)
 
 
 def _draw_machine(rows: list[dict[str, Any]]) -> None:
@@ -178,13 +181,14 @@ def machine_frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(shown).dropna(axis="columns", how="all")
 
 
-def _draw_rounds(job: dict[str, Any]) -> None:
-    rounds = [row for row in jobs.events(store.engine(), job["id"]) if row["type"] == "round"]
-    if rounds:
-        frame = pd.DataFrame([row["data"] for row in rounds])
-        st.dataframe(
-            frame, hide_index=True, alt=f"{len(rounds)} rounds finished so far", height="content"
-        )
+def _draw_rounds(rounds: list[dict[str, Any]]) -> None:
+    shown = rounds[-MOST_ROUNDS:]
+    if not shown:
+        return
+    words = f"{len(rounds)} rounds finished so far"
+    st.dataframe(pd.DataFrame(shown), hide_index=True, alt=words, height="content")
+    if len(shown) < len(rounds):
+        st.caption(f"The last {len(shown)} of {words}.")
 
 
 def _draw_end(job: dict[str, Any]) -> None:
@@ -202,7 +206,4 @@ def _draw_end(job: dict[str, Any]) -> None:
 def _log_lines(job: dict[str, Any]) -> list[str]:
     if job["log_tail"]:
         return str(job["log_tail"]).splitlines()[-LOG_LINES:]
-    if job["state"] != "running":
-        return []
-    rows = jobs.events(store.engine(), job["id"])
-    return [row["message"] for row in rows if row["type"] == "log"][-LOG_LINES:]
+    return list(heard(job["id"]).lines) if job["state"] == "running" else []
