@@ -38,6 +38,7 @@ SEED = 20261129
 DATABASE = "linkworth.sqlite"
 _TELEMETRY_ROWS = 40
 _EVENTS = 12
+_FILE_EVERY = 10
 _AT_ONCE = 100
 
 
@@ -88,13 +89,13 @@ def _without_haste(connection: Any, _record: Any) -> None:
 def store(engine: Engine, results: Sequence[Result]) -> None:
     """As the worker stores what a runner left, or as an import does.
 
-    Every fourth comes with its file: to clean one of secrets takes as long as all the rest.
+    Every tenth comes with its file: to clean one of secrets takes as long as all the rest.
     """
     for result in results:
         if result.origin == "measured":
             result.telemetry = telemetry(result, _TELEMETRY_ROWS)
-    runs.store_all(engine, [result for place, result in enumerate(results) if place % 4])
-    for result in results[::4]:
+    runs.store_all(engine, [result for place, result in enumerate(results) if place % _FILE_EVERY])
+    for result in results[::_FILE_EVERY]:
         runs.store(engine, result, raw=dumps([result], indent=None).encode())
 
 
