@@ -45,18 +45,20 @@ def list_runs(
     text: str | None = None,
     hosts: Collection[str] | None = None,
     ids: Collection[str] | None = None,
+    evaluations: Collection[str] | None = None,
     shipped: bool | None = None,
     limit: int = 500,
     offset: int = 0,
 ) -> pd.DataFrame:
     """Runs, newest first, one row each; ``reasons`` is a list, times carry their zone.
 
-    ``hosts`` are ids of machines, ``ids`` those of runs. ``shipped`` asks only for those that came
-    with the code, or only for all others.
+    ``hosts``, ``ids`` and ``evaluations`` are ids of machines, runs and plans. ``shipped`` asks only
+    for those that came with the code, or only for all others.
     """
     statement = _filtered(
         select(*_LISTED), kinds=kinds, origins=origins, validities=validities, study=study,
-        text=text, hosts=hosts, ids=ids, shipped=shipped,
+        text=text, hosts=hosts, ids=ids, evaluations=evaluations,
+        shipped=shipped,
     )  # fmt: skip
     statement = statement.order_by(Run.created_at.desc(), Run.number.desc())
     with reading(engine) as connection:
@@ -74,12 +76,14 @@ def count(
     text: str | None = None,
     hosts: Collection[str] | None = None,
     ids: Collection[str] | None = None,
+    evaluations: Collection[str] | None = None,
     shipped: bool | None = None,
 ) -> int:
     """How many runs ``list_runs`` would list without a limit."""
     statement = _filtered(
         select(func.count()).select_from(Run), kinds=kinds, origins=origins,
-        validities=validities, study=study, text=text, hosts=hosts, ids=ids, shipped=shipped,
+        validities=validities, study=study, text=text, hosts=hosts, ids=ids, evaluations=evaluations,
+        shipped=shipped,
     )  # fmt: skip
     with reading(engine) as connection:
         return int(connection.execute(statement).scalar_one())
@@ -213,6 +217,7 @@ def _filtered(
     text: str | None,
     hosts: Collection[str] | None,
     ids: Collection[str] | None,
+    evaluations: Collection[str] | None,
     shipped: bool | None,
 ) -> Select[Any]:
     for column, wanted in (
@@ -221,6 +226,7 @@ def _filtered(
         (Run.validity, validities),
         (Run.host_id, hosts),
         (Run.id, ids),
+        (Run.evaluation_id, evaluations),
     ):
         if wanted is not None:
             statement = statement.where(column.in_(list(wanted)))

@@ -71,3 +71,5 @@ def test_runs_of_some_hosts(engine, make_result):
     assert runs.count(engine, hosts=["abc", "def"]) == 2
     assert runs.count(engine, hosts=[]) == 0
     assert list(runs.list_runs(engine, ids=[mine, "not there"])["id"]) == [mine]
+    planned = runs.store(engine, make_result(evaluation="e1", arm="on"))
+    assert list(runs.list_runs(engine, evaluations=["e1", "e2"])["id"]) == [planned]
