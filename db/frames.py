@@ -52,8 +52,8 @@ def list_runs(
 ) -> pd.DataFrame:
     """Runs, newest first, one row each; ``reasons`` is a list, times carry their zone.
 
-    ``hosts``, ``ids`` and ``evaluations`` are ids of machines, runs and plans. ``shipped`` asks only
-    for those that came with the code, or only for all others.
+    ``hosts``, ``ids`` and ``evaluations`` are ids of machines, runs and plans. ``shipped`` asks
+    only for those that came with the code, or only for all others.
     """
     statement = _filtered(
         select(*_LISTED), kinds=kinds, origins=origins, validities=validities, study=study,
@@ -82,8 +82,8 @@ def count(
     """How many runs ``list_runs`` would list without a limit."""
     statement = _filtered(
         select(func.count()).select_from(Run), kinds=kinds, origins=origins,
-        validities=validities, study=study, text=text, hosts=hosts, ids=ids, evaluations=evaluations,
-        shipped=shipped,
+        validities=validities, study=study, text=text, hosts=hosts, ids=ids,
+        evaluations=evaluations, shipped=shipped,
     )  # fmt: skip
     with reading(engine) as connection:
         return int(connection.execute(statement).scalar_one())
