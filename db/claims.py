@@ -78,11 +78,17 @@ def claim(
         ).first()
         host_id, boot_id = (worker.host_id, worker.boot_id) if worker else (None, None)
         host = _Occupied(connection, host_id, busy_gpus)
+        now = utc_now()
+        patience = timedelta(seconds=busy_patience_s)
         for candidate in _queued(connection):
-            now = utc_now()
-            if host.obstacle(candidate) or not _still_queued(connection, candidate.number):
+            if host.obstacle(candidate):
                 continue
-            shared = host.shared(candidate)
+            shared, since = host.shared(candidate), candidate.held_since
+            # a long queue waits for the same GPU: no statement for each of its jobs
+            if shared and since is not None and now - since < patience:
+                continue
+            if not _still_queued(connection, candidate.number):
+                continue
             if shared and not _has_waited(connection, candidate, now, busy_patience_s):
                 continue
             changed(
@@ -193,12 +199,10 @@ def _queued(connection: Connection) -> Iterator[Any]:
 
 def _still_queued(connection: Connection, number: int) -> bool:
     """Lock the row; a job that is being cancelled at this moment is passed by."""
+    if is_sqlite(connection):
+        return True  # its writers are alone
     statement = select(Job.number).where(Job.number == number, Job.state == "queued")
-    return (
-        connection.execute(statement.with_for_update(skip_locked=True)).first() is not None
-        if not is_sqlite(connection)
-        else True
-    )
+    return connection.execute(statement.with_for_update(skip_locked=True)).first() is not None
 
 
 class _Occupied:
@@ -215,6 +219,7 @@ class _Occupied:
         self._cpu = False
         self._turns: dict[str, int | None] = {}
         self._verdicts: dict[str, str | None] = {}
+        self._shared: dict[str, list[str]] = {}
         running = connection.execute(
             select(Job.host_id, Job.evaluation_id, Job.uses_gpus, Job.uses_cpu).where(
                 Job.state == "running"
@@ -245,8 +250,11 @@ class _Occupied:
         """GPUs that the job wants and other programs use."""
         if not self._busy:
             return []
-        wanted = {self._same(name) for name in json.loads(job.uses_gpus)}
-        return sorted(gpu for gpu in self._busy if _overlap(wanted, {gpu}))
+        if job.uses_gpus not in self._shared:
+            wanted = {self._same(name) for name in json.loads(job.uses_gpus)}
+            busy = sorted(gpu for gpu in self._busy if _overlap(wanted, {gpu}))
+            self._shared[job.uses_gpus] = busy
+        return self._shared[job.uses_gpus]
 
     def is_taken(self, gpu: str) -> bool:
         """Whether a job of ours uses a GPU."""

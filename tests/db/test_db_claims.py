@@ -4,11 +4,11 @@ import re
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import event, select, update
 
 from db import hosts, jobs
 from db.claims import resources
-from db.engine import writing
+from db.engine import reading, writing
 from db.schema import Job
 from models.result import utc_now
 
@@ -164,6 +164,42 @@ def test_the_jobs_of_an_evaluation_wait_once_for_all_of_them(workers):
     assert claim(workers, "a", **busy) == first
     jobs.finish(workers, first, "succeeded")
     assert claim(workers, "a", **busy) == second
+
+
+def test_a_long_queue_that_waits_for_a_busy_gpu_costs_no_statement_a_job(workers):
+    """Every worker asks again and again for as long as the other program stays."""
+    statements = []
+    event.listen(workers, "before_cursor_execute", lambda *said: statements.append(said[2]))
+
+    def statements_of_a_claim():
+        statements.clear()
+        assert claim(workers, "a", busy_gpus=["GPU-0000"]) is None
+        return len(statements)
+
+    jobs.enqueue(workers, gpu_spec(0))
+    statements_of_a_claim()  # its wait begins
+    one = statements_of_a_claim()
+    ids = [jobs.enqueue(workers, gpu_spec(0)) for _ in range(15)]
+    statements_of_a_claim()
+    assert statements_of_a_claim() == one
+    free = jobs.enqueue(workers, gpu_spec(1))  # and who waits for nobody passes them
+    assert claim(workers, "a", busy_gpus=["GPU-0000"]) == free
+    with reading(workers) as connection:
+        waits = connection.execute(select(Job.held_since).where(Job.id.in_(ids))).scalars().all()
+    assert None not in waits
+
+
+def test_asking_again_does_not_begin_the_wait_anew(workers):
+    job = jobs.enqueue(workers, gpu_spec(0))
+
+    def held_since():
+        assert claim(workers, "a", busy_gpus=["GPU-0000"]) is None
+        with reading(workers) as connection:
+            return connection.execute(select(Job.held_since).where(Job.id == job)).scalar()
+
+    since = held_since()
+    assert since is not None
+    assert held_since() == since
 
 
 def test_a_gpu_that_became_free_is_shared_with_nobody(workers):
