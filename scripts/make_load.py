@@ -21,12 +21,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from sqlalchemy import event, insert, update  # noqa: E402
-
-from db import runs  # noqa: E402
-from db.engine import Engine, connect, writing  # noqa: E402
+from db import bulk, runs  # noqa: E402
+from db.engine import Engine, connect  # noqa: E402
 from db.migrations import upgrade  # noqa: E402
-from db.schema import Job, JobEvent, Run  # noqa: E402
 from db.seed import seed as read_shipped  # noqa: E402
 from importers import published  # noqa: E402
 from models.result import Result, dumps  # noqa: E402
@@ -64,7 +61,7 @@ def fill(data_dir: Path, n_runs: int = N_RUNS, seed: int = SEED) -> int:
     """Make the database of a data folder; returns how many raw values it holds."""
     data_dir.mkdir(parents=True, exist_ok=True)
     engine = connect(f"sqlite:///{data_dir / DATABASE}")
-    event.listen(engine, "connect", _without_haste)
+    bulk.hurry(engine)
     try:
         upgrade(engine)
         read_shipped(engine, ROOT / "data", published.read)
@@ -74,16 +71,11 @@ def fill(data_dir: Path, n_runs: int = N_RUNS, seed: int = SEED) -> int:
             store(engine, batch)
             add_jobs(engine, batch)
             n_samples += sum(len(one.values) for result in batch for one in result.samples)
-        settle(engine)
+        # the shipped studies came first
+        bulk.backdate_runs(engine, shipped_at=BEGIN - timedelta(days=1))
     finally:
         engine.dispose()
     return n_samples
-
-
-def _without_haste(connection: Any, _record: Any) -> None:
-    """Nothing is lost where this is cut short: pages stay in memory and reach the disk late."""
-    for pragma in ("cache_size=-200000", "synchronous=OFF", "wal_autocheckpoint=20000"):
-        connection.execute(f"PRAGMA {pragma}")
 
 
 def store(engine: Engine, results: Sequence[Result]) -> None:
@@ -99,31 +91,14 @@ def store(engine: Engine, results: Sequence[Result]) -> None:
         runs.store(engine, result, raw=dumps([result], indent=None).encode())
 
 
-def settle(engine: Engine) -> None:
-    """Give each run the time at which it would have been stored; the shipped studies came first."""
-    with writing(engine) as connection:
-        connection.execute(
-            update(Run).where(Run.seed.is_not(None)).values(created_at=BEGIN - timedelta(days=1))
-        )
-        connection.execute(update(Run).where(Run.seed.is_(None)).values(created_at=Run.finished_at))
-
-
 def add_jobs(engine: Engine, results: Sequence[Result]) -> None:
     """The jobs that measured these runs, with what they said; every fiftieth brought no run."""
     measured = [result for result in results if result.origin == "measured"]
-    if not measured:
-        return
-    rows = [_job(result, failed=number % 50 == 49) for number, result in enumerate(measured)]
-    with writing(engine) as connection:
-        numbers = connection.execute(
-            insert(Job).returning(Job.number, sort_by_parameter_order=True), rows
-        ).scalars()
-        events = [
-            _event(number, result, place)
-            for number, result in zip(numbers, measured, strict=True)
-            for place in range(_EVENTS)
-        ]
-        connection.execute(insert(JobEvent), events)
+    bulk.add_past_jobs(
+        engine,
+        [_job(result, failed=number % 50 == 49) for number, result in enumerate(measured)],
+        [[_event(result, place) for place in range(_EVENTS)] for result in measured],
+    )
 
 
 def _job(result: Result, *, failed: bool) -> dict[str, Any]:
@@ -155,11 +130,10 @@ def _job(result: Result, *, failed: bool) -> dict[str, Any]:
     }
 
 
-def _event(number: int, result: Result, place: int) -> dict[str, Any]:
+def _event(result: Result, place: int) -> dict[str, Any]:
     begun = result.started_at.timestamp() if result.started_at else 0.0
     kind = ("stage", "log", "log", "round")[place % 4]
     return {
-        "job_number": number,
         "t": begun + 10 * place,
         "type": kind,
         "stage": "measure" if kind == "stage" else None,

@@ -1,5 +1,6 @@
 """The process that draws pages loads no measuring library, and at its start nothing heavy."""
 
+import ast
 import json
 import os
 import subprocess
@@ -88,3 +89,27 @@ def test_the_start_loads_no_page_and_nothing_heavy(data_dir: Path) -> None:
     loaded = loaded_by(START, data_dir)
     assert {"streamlit", "sqlalchemy", "alembic", "pages.loading"} <= loaded
     assert not loaded & set(NOT_AT_START)
+
+
+def packages_named_in(path: Path) -> set[str]:
+    """First names of what a file imports, at its top or inside a function."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(str(node.module).partition(".")[0])
+    return found
+
+
+def test_only_db_names_sqlalchemy() -> None:
+    """import-linter sees the packages; this sees scripts, ``app.py`` and ``settings.py`` too."""
+    folders = ("importers", "models", "pages", "runners", "scripts", "worker")
+    files = [
+        *ROOT.glob("*.py"),
+        *(path for name in folders for path in (ROOT / name).rglob("*.py")),
+    ]
+    assert ROOT / "scripts" / "make_load.py" in files
+    named = {path.relative_to(ROOT): packages_named_in(path) for path in files}
+    assert [str(path) for path in named if named[path] & {"sqlalchemy", "alembic"}] == []
+    assert "sqlalchemy" in packages_named_in(ROOT / "db" / "bulk.py")

@@ -19,7 +19,13 @@ from db import runs
 from db.engine import connect
 
 KEPT = ROOT / "local" / "benchmarks"
-_MAKERS = ("scripts/make_load.py", "scripts/load_*.py", "db/schema.py", "db/migrations/**/*.py")
+_MAKERS = (
+    "scripts/make_load.py",
+    "scripts/load_*.py",
+    "db/bulk.py",
+    "db/schema.py",
+    "db/migrations/**/*.py",
+)
 
 
 @pytest.fixture(scope="session")
