@@ -18,13 +18,22 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
+
+from side_by_side import (  # noqa: E402
+    VERDICTS,
+    agrees,
+    cell,
+    gpu_names,
+    in_turn,
+    mapped_library,
+    save,
+)
 
 from runners.allreduce_plan import size_words  # noqa: E402
 from runners.nccl_log import transports  # noqa: E402
 from runners.ranks import rank_environment  # noqa: E402
 
-BAR = 0.05
 # (mode) -> from which size agreement is required: below it the eager mode measures the CPU
 REQUIRED_FROM = {"graph": 1024, "eager": 4 * 2**20}
 CALLS = 56
@@ -53,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
         report["steps"].append({**step, **done, "seconds": round(time.time() - began, 1)})
         report["table"] = table(report["steps"])
         # after each step: what was measured survives whatever happens next
-        _save(options, report)
+        save(options.out / "comparison.json", report)
         print(f"{done['status']:>7} {began:.0f} {_label(step)}", flush=True)
     print(render(report["table"]))
     all_ran = all(step["status"] == "ok" for step in report["steps"])
@@ -61,14 +70,14 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def plan(options: argparse.Namespace) -> list[dict]:
-    """Which side runs when: who begins changes with each alternation, so that drift cancels."""
+    """Which side runs when."""
     steps = []
     for index in range(options.alternations):
         for link in options.links:
             ours = [{"tool": "linkworth", "modes": _own_modes(options, index)}]
             shared = [mode for mode in options.modes if mode != "exposed"]
             perf = [{"tool": "nccl-tests", "modes": [mode]} for mode in shared]
-            pair = ours + perf if index % 2 == 0 else perf + ours
+            pair = in_turn(index, ours, perf)
             steps += [{"alternation": index, "link": link, **part} for part in pair]
     return steps
 
@@ -82,7 +91,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--all-reduce-perf", type=Path, required=True, help="built beforehand")
     parser.add_argument("--out", type=Path, required=True, help="folder for results and raw texts")
-    parser.add_argument("--gpus", type=_gpus, default=[0, 1], help="indices or UUIDs, by comma")
+    parser.add_argument("--gpus", type=gpu_names, default=[0, 1], help="indices or UUIDs, by comma")
     parser.add_argument("--links", type=_words, default=["on", "off"])
     parser.add_argument("--modes", type=_words, default=["graph", "eager", "exposed"])
     parser.add_argument("--alternations", type=int, default=3)
@@ -109,10 +118,6 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--preload", help="libnccl for nccl-tests; default: the one torch loads")
     parser.add_argument("--dry-run", action="store_true", help="print the plan, run nothing")
     return parser.parse_args(argv)
-
-
-def _gpus(text: str) -> list[int | str]:
-    return [int(part) if part.isdigit() else part for part in text.split(",")]
 
 
 def _words(text: str) -> list[str]:
@@ -295,23 +300,22 @@ def table(steps: list[dict]) -> list[dict]:
                 "nccl_tests_all": theirs,
                 "ratio": ratio,
                 # None: nothing to compare, or no agreement asked for at this size
-                "ok": None if ratio is None or not required else abs(ratio - 1) <= BAR,
+                "ok": None if ratio is None or not required else agrees(ratio),
             }
         )
     return rows
 
 
 def render(rows: list[dict]) -> str:
-    words = {True: "within 5 %", False: "MISSES 5 %", None: "no bar here"}
     lines = ["link mode          size  ours (us)  nccl-tests (us)  ratio  verdict"]
     for row in rows:
         ours, theirs, ratio = (
-            "-" if row[key] is None else f"{row[key]:.{places}f}"
+            cell(row[key], places)
             for key, places in (("linkworth_us", 2), ("nccl_tests_us", 2), ("ratio", 3))
         )
         lines.append(
             f"{row['link']:<4} {row['mode']:<8} {size_words(row['bytes']):>9} {ours:>10} "
-            f"{theirs:>16} {ratio:>6}  {words[row['ok']]}"
+            f"{theirs:>16} {ratio:>6}  {VERDICTS[row['ok']]}"
         )
     return "\n".join(lines)
 
@@ -321,18 +325,11 @@ def _torch_nccl() -> str:
     import torch
 
     version = ".".join(str(part) for part in torch.cuda.nccl.version())
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        path = line.split()[-1]
-        if "libnccl.so" in path:
-            print(f"NCCL {version}: {path}", flush=True)
-            return path
+    path = mapped_library("libnccl.so")
+    if path is not None:
+        print(f"NCCL {version}: {path}", flush=True)
+        return path
     sys.exit("torch has NCCL built in, not as a library: name one with --preload.")
-
-
-def _save(options: argparse.Namespace, report: dict) -> None:
-    draft = options.out / ".comparison.json"
-    draft.write_text(json.dumps(report, indent=1))
-    draft.replace(options.out / "comparison.json")
 
 
 if __name__ == "__main__":
