@@ -10,6 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 
 _GATE_LIMIT_S = 10.0
+# a thread of CUDA's calls these: they stay as long as the process, whatever fails in between
+_GATES: list[Any] = []
 
 
 class WrongCallError(Exception):
@@ -98,7 +100,6 @@ class Cudart:
         self._elapsed.argtypes = [ctypes.POINTER(ctypes.c_float), pointer, pointer]
         self._host_function = ctypes.CFUNCTYPE(None, pointer)
         self._lib.cudaLaunchHostFunc.argtypes = [pointer, self._host_function, pointer]
-        self._gates: list[Any] = []
 
     def facts(self) -> dict[str, Any]:
         versions = {}
@@ -175,7 +176,7 @@ class Cudart:
             gate.wait(_GATE_LIMIT_S)
 
         function = self._host_function(wait)
-        self._gates.append(function)  # CUDA calls it later: it must not be collected
+        _GATES.append(function)
         self._ask("cudaSetDevice", stream.device)
         self._ask("cudaLaunchHostFunc", stream.handle, function, None)
         return gate.set
