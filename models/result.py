@@ -29,9 +29,7 @@ from models.metrics import METRICS, STATISTICS
 SCHEMA_VERSION = 1
 VERSION = "0.1.0"  # of this code, as results name it; the same as in pyproject.toml
 
-Kind = Literal[
-    "allreduce", "collective", "decode", "serving", "engine", "soak", "p2p", "topology", "probe"
-]
+Kind = Literal["allreduce", "collective", "decode", "serving", "engine", "soak", "p2p", "topology"]
 Origin = Literal["measured", "imported", "published", "described", "predicted", "assumed"]
 Validity = Literal["valid", "suspect", "invalid"]
 Scalar = str | int | FiniteFloat | bool | None
