@@ -289,6 +289,21 @@ def rounds_to_settle(
     return int(n[enough[0]]) if enough.size else None
 
 
+def smallest_shown_pct(result: Comparison) -> float | None:
+    """Smallest change that this comparison's rounds could have told from none, percent.
+
+    Args:
+        result: A comparison; of an arm against itself it tells what a machine can show at all.
+
+    Returns:
+        Half the 95 % interval's width, or None where there is no interval.
+    """
+    if result.low_pct is None or result.high_pct is None:
+        return None
+    low, high = np.log1p(result.low_pct / 100), np.log1p(result.high_pct / 100)
+    return _percent(float(high - low) / 2)
+
+
 def smallest_change_pct(spread: float, n: int, *, is_paired: bool) -> float:
     """Smallest change that ``n`` units an arm can show: half the interval's width, percent.
 

@@ -53,12 +53,18 @@ def environment_warning(
     )
 
 
-def acceptance_warning(reference_pct: float | None, other_pct: float | None) -> Notice | None:
+def acceptance_warning(
+    reference_pct: float | None,
+    other_pct: float | None,
+    *,
+    arms: tuple[str, str] = ("one arm", "the other"),
+) -> Notice | None:
     """A warning where speculative decoding accepted more in one arm than in the other.
 
     Args:
         reference_pct: Acceptance rate of one arm, percent; None without speculative decoding.
         other_pct: The other's.
+        arms: Their names.
 
     Returns:
         The warning, or None within a percentage point or where nothing was drafted.
@@ -70,9 +76,8 @@ def acceptance_warning(reference_pct: float | None, other_pct: float | None) -> 
     return Notice(
         code="acceptance_differs",
         text=(
-            f"Speculative decoding accepted {reference_pct:.1f} % in one arm and {other_pct:.1f} % "
-            "in the other: part of the difference is the draft, not the link. Look at tokens a "
-            "second divided by the acceptance length."
+            f"Speculative decoding accepted {reference_pct:.1f} % in {arms[0]} and "
+            f"{other_pct:.1f} % in {arms[1]}: part of a change may be the draft and not the link."
         ),
     )
 

@@ -182,6 +182,8 @@ def _function(e: Evidence) -> _Part:
 
 def _figures(e: Evidence, metrics: tuple[str, ...], *, tail: bool = False) -> _Part:
     mine = [row for row in e.findings if row.metric in metrics]
+    if mine and e.outputs_wrong:
+        return ["Vetoed: outputs are wrong, and a wrong answer has no speed."], [], [], True
     evidence = [f"{row.cell}, {_statistic(row.statistic)}: {row.words}" for row in mine]
     missing: list[str] = []
     fill: list[Fill] = []

@@ -4,6 +4,7 @@ import streamlit as st
 
 from db.engine import Engine
 from pages.widgets import (
+    serving_finding,
     serving_loads,
     serving_machine,
     serving_scorecard,
@@ -45,8 +46,9 @@ def render() -> None:
         column.markdown(f"**{plain(arm.name)}**  {badge(arm.origin, arm.validity)}")
         column.caption(plain(arm.title))
     serving_sections.warnings(engine, arms, frames, rows)
-    serving_sections.finding(arms, rows)
-    serving_sections.comparison(arms, rows)
+    evidence = gather(engine, arms, frames, rows)
+    is_vetoed = serving_finding.finding(engine, arms, rows, evidence)
+    serving_sections.comparison(arms, rows, is_vetoed=is_vetoed)
     serving_sections.everything(arms, frames)
     serving_loads.loads(engine, arms, frames)
     serving_loads.batching(arms, frames, rows)
@@ -54,7 +56,7 @@ def render() -> None:
     serving_machine.phases(engine, arms, frames)
     serving_machine.telemetry(engine, arms, frames)
     serving_machine.recomputed(engine, arms, frames)
-    serving_scorecard.render(engine, arms, frames, gather(engine, arms, frames, rows))
+    serving_scorecard.render(engine, arms, frames, evidence)
     study_panel.render(engine, [arm.study for arm in arms])
     serving_sections.conditions(engine, arms)
     page_link("method", "How these numbers come about", topic="serving")

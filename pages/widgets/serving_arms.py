@@ -141,10 +141,12 @@ def run_facts(_engine: Engine, run_id: str, version: str) -> dict[str, Any]:
         run_id: Which run.
         version: Anything that changes when the run gets more rounds, for the cache.
     """
-    run = runs.load(_engine, run_id)
+    run = runs.head(_engine, run_id)
     rounds = runs.rounds(_engine, run_id)
     return {
+        "id": run_id,
         "kind": run.kind,
+        "finished_at": run.finished_at,
         "warnings": [(notice.code, notice.text) for notice in run.warnings],
         "reasons": list(run.reasons),
         "spec": run.spec,
@@ -171,7 +173,7 @@ def figures(engine: Engine, arm: Arm) -> pd.DataFrame:
         if name not in frame:
             frame[name] = None
     if frame.empty:
-        return frame.assign(round_validity=[], cell=[])
+        return frame.assign(round_validity=[], cell=[], own_round=[], own_part=[])
     states = {
         run_id: run_facts(engine, run_id, str(len(runs.rounds(engine, run_id))))["validity"]
         for run_id in arm.run_ids
@@ -183,6 +185,30 @@ def figures(engine: Engine, arm: Arm) -> pd.DataFrame:
         )
     ]
     frame["cell"] = [cell_of(row) for row in frame[list(CELL)].itertuples(index=False)]
+    return numbered_on(frame)
+
+
+def numbered_on(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rounds and starts of an arm's runs, numbered on from run to run for each workload.
+
+    The store numbers the rounds of one run; an arm that was measured again (other flags beside the
+    ones compared, or what was missing) has several runs, whose rounds start at 0 each. Two rounds
+    of one number would be taken for one. ``own_round`` and ``own_part`` keep what is stored.
+    """
+    frame = frame.assign(own_round=frame["round"], own_part=frame["part"])
+    served = frame[frame["kind"] != "soak"]
+    if served["run_id"].nunique() < 2:
+        return frame
+    for _, rows in served.groupby(served["cell"].map(str), sort=False):
+        rounds: set[int] = set()
+        starts = 0
+        for _, mine in rows.groupby("run_id", sort=False):
+            own = {int(number) for number in mine["own_round"].dropna()}
+            shift = max(rounds) + 1 - min(own) if own & rounds else 0
+            frame.loc[mine.index, "round"] = mine["own_round"] + shift
+            frame.loc[mine.index, "part"] = mine["own_part"] + starts
+            rounds |= {number + shift for number in own}
+            starts += int(mine["own_part"].max()) + 1 if mine["own_part"].notna().any() else 1
     return frame
 
 
@@ -263,11 +289,11 @@ def shared_cells(left: pd.DataFrame, right: pd.DataFrame) -> list[Cell]:
 
 
 def samples_of(engine: Engine, arm: Arm, metric: str, cell: Cell) -> list[dict[str, Any]]:
-    """Raw values of an arm's workload, one item a round."""
+    """Raw values of an arm's workload, one item a round; ``run`` names the run it is of."""
     found = []
     for run_id in arm.run_ids:
         for item in runs.samples(engine, run_id, metric=metric):
             row = pd.Series({name: item["dims"].get(name) for name in CELL})
             if cell_of(row) == cell and not item["dims"].get("phase"):
-                found.append(item)
+                found.append({**item, "run": run_id})
     return found

@@ -11,7 +11,6 @@ from models.definitions import comparable
 from models.metrics import metric
 from models.rounds import Round, quantile_label
 from models.scorecard import Finding
-from models.serving_slo import per_acceptance
 from pages.widgets.serving_arms import (
     Arm,
     Cell,
@@ -41,7 +40,6 @@ FIGURES = (
     ("spec_decode_acceptance_length", "value"),
 )
 MAIN = frozenset({("output_throughput", "value"), ("ttft", "median"), ("tpot", "median")})
-SPECULATION_PCT = 1.0  # acceptance rates further apart than this may explain a difference
 
 
 @dataclass(frozen=True)
@@ -178,8 +176,16 @@ def _only_printed(
     return rows
 
 
-def table_of(rows: Sequence[Row], arms: tuple[Arm, Arm]) -> pd.DataFrame:
-    """The comparison as a table for people; empty cells are unknown."""
+def table_of(
+    rows: Sequence[Row], arms: tuple[Arm, Arm], *, is_vetoed: bool = False
+) -> pd.DataFrame:
+    """The comparison as a table for people; empty cells are unknown.
+
+    Args:
+        rows: The figures.
+        arms: The two arms.
+        is_vetoed: Whether the verdicts are withheld, because an arm is wrong.
+    """
     lines = []
     for row in rows:
         known = metric(row.metric)
@@ -195,12 +201,20 @@ def table_of(rows: Sequence[Row], arms: tuple[Arm, Arm]) -> pd.DataFrame:
                 "95 % interval (%)": ""
                 if result is None or result.low_pct is None or result.high_pct is None
                 else f"{result.low_pct:+.1f} to {result.high_pct:+.1f}",
-                "verdict": "as printed" if result is None else VERDICT_WORDS[result.verdict],
+                "verdict": _verdict(row, is_vetoed=is_vetoed),
                 "printed by the author": row.printed,
                 "note": row.why_not or _note(row),
             }
         )
     return pd.DataFrame(lines)
+
+
+def _verdict(row: Row, *, is_vetoed: bool) -> str:
+    if row.result is None:
+        return "as printed"
+    if is_vetoed:
+        return "vetoed"
+    return "no ratio" if row.result.change_pct is None else VERDICT_WORDS[row.result.verdict]
 
 
 def _rounded(value: float | None) -> float | None:
@@ -257,36 +271,6 @@ def findings_of(rows: Sequence[Row]) -> list[Finding]:
                 Finding(row.metric, row.statistic, cell_words(row.cell), words, "published")
             )
     return found
-
-
-def speculation(rows: Sequence[Row], arms: tuple[Arm, Arm]) -> list[str]:
-    """Where the drafts' acceptance differs between the arms, and what is left of the gain."""
-    texts = []
-    by_key = {(row.metric, row.cell): row for row in rows if row.statistic == "value"}
-    for (name, cell), row in by_key.items():
-        if name != "spec_decode_acceptance_rate":
-            continue
-        first, second = row.reference[0].value, row.other[0].value
-        if abs(first - second) < SPECULATION_PCT:
-            continue
-        text = (
-            f"{cell_words(cell)}: the draft's acceptance differs ({first:.1f} % with "
-            f"{arms[0].name}, {second:.1f} % with {arms[1].name}), so part of the change may be "
-            "the draft and not the link."
-        )
-        length = by_key.get(("spec_decode_acceptance_length", cell))
-        speed = by_key.get(("output_throughput", cell))
-        if length and speed:
-            before = per_acceptance(speed.reference[0].value, length.reference[0].value)
-            after = per_acceptance(speed.other[0].value, length.other[0].value)
-            if before and after:
-                raw = 100 * (speed.other[0].value / speed.reference[0].value - 1)
-                text += (
-                    f" Throughput divided by acceptance length changes by "
-                    f"{100 * (after / before - 1):+.1f} % instead of {raw:+.1f} %."
-                )
-        texts.append(text)
-    return texts
 
 
 def interval_frame(rows: Sequence[Row]) -> pd.DataFrame:

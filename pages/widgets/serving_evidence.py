@@ -1,5 +1,6 @@
 """What is known of two arms, gathered for the scorecard, the causes and the thresholds."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -206,20 +207,36 @@ def _logprobs(engine: Engine, arm: Arm) -> dict[Any, Any]:
     return found
 
 
+def stack_words(fact: dict[str, Any]) -> str:
+    """Driver and engine version of a run, as far as it says so."""
+    server = fact["environment"].get("server")
+    version = server.get("vllm") if isinstance(server, dict) else None
+    version = version or fact["environment"].get("vllm")
+    driver = fact["host"].get("driver")
+    parts = [f"driver {driver}"] if driver else []
+    parts += [f"vLLM {version}"] if version else []
+    return ", ".join(parts)
+
+
 def _stacks(facts: Sequence[Sequence[dict[str, Any]]]) -> list[str]:
     """Distinct driver and engine versions, of arms that say so."""
-    found: dict[str, None] = {}
-    for several in facts:
-        for fact in several:
-            server = fact["environment"].get("server")
-            engine = server.get("vllm") if isinstance(server, dict) else None
-            engine = engine or fact["environment"].get("vllm")
-            driver = fact["host"].get("driver")
-            parts = [f"driver {driver}"] if driver else []
-            parts += [f"vLLM {engine}"] if engine else []
-            if parts:
-                found[", ".join(parts)] = None
-    return list(found)
+    found = (stack_words(fact) for several in facts for fact in several)
+    return list(dict.fromkeys(words for words in found if words))
+
+
+def is_same_arm(left: Sequence[dict[str, Any]], right: Sequence[dict[str, Any]]) -> bool:
+    """Whether two arms ask for one and the same configuration: A against A."""
+    marks = [{mark for fact in facts if (mark := arm_mark(fact))} for facts in (left, right)]
+    return bool(marks[0]) and marks[0] == marks[1]
+
+
+def arm_mark(fact: dict[str, Any]) -> str:
+    """What a serving run asked for, without its load and repetitions; empty where it is unknown."""
+    spec = fact["spec"]
+    if fact["kind"] != "serving" or not spec.get("arm"):
+        return ""
+    names = ("device", "model", "model_config_json", "load_format", "arm", "base_url")
+    return json.dumps({name: spec.get(name) for name in names}, sort_keys=True, default=str)
 
 
 def drill_words(engine: Engine, group: str) -> str | None:

@@ -98,8 +98,13 @@ def _points(engine: Engine, arm: Arm, frame: pd.DataFrame, cells: Sequence[Cell]
     for cell in cells:
         if cell[0] is not None or not cell[1]:
             continue
-        first = {i["round"]: i["values"] for i in samples_of(engine, arm, "ttft", cell)}
-        each = {i["round"]: i["values"] for i in samples_of(engine, arm, "tpot", cell)}
+        first, each = (
+            {
+                (i["run"], i["part"], i["round"]): i["values"]
+                for i in samples_of(engine, arm, name, cell)
+            }
+            for name in ("ttft", "tpot")
+        )
         rounds = [(first[r], each[r]) for r in sorted(first.keys() & each.keys(), key=str)]
         speed = [r.value for r in rounds_of(frame, "output_throughput", "value", cell)]
         if rounds:

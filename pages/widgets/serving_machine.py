@@ -215,8 +215,9 @@ def _beside(
     rows = frame[
         (frame["metric"] == name)
         & (frame["cell"] == cell)
-        & (frame["round"] == item["round"])
-        & (frame["part"] == item["part"])
+        & (frame["run_id"] == item["run"])
+        & (frame["own_round"] == item["round"])
+        & (frame["own_part"] == item["part"])
     ]
     return [
         {

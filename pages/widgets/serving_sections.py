@@ -30,9 +30,9 @@ from pages.widgets.serving_compare import (
     figure_words,
     interval_frame,
     rounds_frame,
-    speculation,
     table_of,
 )
+from pages.widgets.serving_confounds import confounds, speculation
 
 Arms = tuple[Arm, Arm]
 Frames = tuple[pd.DataFrame, pd.DataFrame]
@@ -50,15 +50,23 @@ def warnings(engine: Engine, arms: Arms, frames: Frames, rows: Sequence[Row]) ->
     for arm, frame in zip(arms, frames, strict=True):
         if arm.validity == "invalid" and not frame.empty:
             add("invalid", f"{arm.name} is invalid and enters no decision.")
-        for fact in facts_of(engine, arm):
-            for reason in fact["reasons"]:
-                add(f"reason {reason[:12]}", f"{arm.name}: {reason}")
-            for code, text in fact["warnings"]:
-                add(f"{code} {arm.name}" if code in _PER_ROUND else text, text)
-            for load in _loads(fact["spec"]):
-                note = drain_note(load.get("num_prompts"), load.get("concurrency"))
-                if note:
-                    add(f"drain {arm.name}", f"{arm.name}: {note}")
+    facts = [(arm, fact) for arm in arms for fact in facts_of(engine, arm)]
+    # what else changed comes first: the authors' words, and what is recorded
+    for _, fact in facts:
+        for code, text in fact["warnings"]:
+            if code == "confounds":
+                add(text, text)
+    for text in confounds(engine, arms):
+        add(text, text)
+    for arm, fact in facts:
+        for reason in fact["reasons"]:
+            add(f"reason {reason[:12]}", f"{arm.name}: {reason}")
+        for code, text in fact["warnings"]:
+            add(f"{code} {arm.name}" if code in _PER_ROUND else text, text)
+        for load in _loads(fact["spec"]):
+            note = drain_note(load.get("num_prompts"), load.get("concurrency"))
+            if note:
+                add(f"drain {arm.name}", f"{arm.name}: {note}")
     for text in speculation(rows, arms):
         add("speculation", text)
     for row in rows:
@@ -104,42 +112,18 @@ def _loads(spec: dict[str, object]) -> list[dict[str, int | None]]:
     return [{**one, "num_prompts": one.get("num_prompts") or one.get("num_prompts_about")}]
 
 
-def finding(arms: Arms, rows: Sequence[Row]) -> None:
-    """The comparison in words, with its conditions and what it does not say."""
-    st.subheader("Finding")
-    main = [
-        row
-        for row in rows
-        if (row.metric, row.statistic)
-        in {("output_throughput", "value"), ("tpot", "median"), ("ttft", "median")}
-    ]
-    if not main:
-        main = [row for row in rows if row.printed]
-    if not main:
-        st.info("The two arms share no figure. Choose arms with the same workloads.")
-        return
-    for row in main:
-        known = metric(row.metric)
-        if row.result is not None:
-            words = row.result.words
-        else:
-            words = f"{row.printed} (printed by the author, without values)."
-        st.markdown(
-            f"- **{cell_words(row.cell)}**, {known.label[0].lower()}{known.label[1:]} of "
-            f"{arms[1].name} against {arms[0].name}: {words}"
-        )
-    st.caption(
-        "It holds for this model, these lengths, these loads and this machine. It does not say "
-        "what another model, longer runs or several machines would show."
-    )
+def comparison(arms: Arms, rows: Sequence[Row], *, is_vetoed: bool = False) -> None:
+    """Every figure of both arms, the change and how sure it is.
 
-
-def comparison(arms: Arms, rows: Sequence[Row]) -> None:
-    """Every figure of both arms, the change and how sure it is."""
+    Args:
+        arms: Reference and other arm.
+        rows: The figures.
+        is_vetoed: Whether nothing may be concluded: values are shown, no verdict is.
+    """
     st.subheader("Figure by figure")
     if not rows:
         return
-    frame = table_of(rows, arms)
+    frame = table_of(rows, arms, is_vetoed=is_vetoed)
     judged = frame["verdict"].value_counts()
     words = ", ".join(f"{count} {word}" for word, count in judged.items())
     changed = frame["change (%)"]
@@ -153,7 +137,7 @@ def comparison(arms: Arms, rows: Sequence[Row]) -> None:
         column_order=shown,
         column_config={"note": st.column_config.TextColumn(width="large")},
     )
-    changes = interval_frame(rows)
+    changes = pd.DataFrame() if is_vetoed else interval_frame(rows)
     if len(changes):
         best = changes.iloc[changes["change_pct"].abs().argmax()]
         chart(

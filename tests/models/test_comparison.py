@@ -226,3 +226,29 @@ def test_smallest_change_that_can_be_shown():
     assert comparison.smallest_change_pct(0.01, 3, is_paired=True) == pytest.approx(2.484, abs=1e-3)
     with pytest.raises(InvalidSpec):
         comparison.smallest_change_pct(0.01, 1, is_paired=True)
+
+
+def test_smallest_change_shown_is_half_the_interval():
+    found = compare("ttft", rounds(99, 100, 101), rounds(99, 100, 101), is_paired=False)
+    assert comparison.smallest_shown_pct(found) == pytest.approx(found.high_pct, rel=1e-9)
+    # equal spreads in both arms: Welch is the formula for a given spread
+    planned = comparison.smallest_change_pct(0.01, 3, is_paired=False)
+    assert comparison.smallest_shown_pct(found) == pytest.approx(planned, rel=0.02)
+    few = compare("ttft", rounds(99, 100), rounds(99, 100), is_paired=False)
+    assert comparison.smallest_shown_pct(few) is None
+
+
+@pytest.mark.parametrize("is_paired", [False, True])
+def test_the_page_says_what_the_trials_say(is_paired):
+    """`compare` as pages call it, on a few of the trials that set the error rates."""
+    rng = np.random.default_rng(11)
+    for _ in range(40):
+        log_a, log_b = rng.normal(0, 0.03, 3), rng.normal(0.02, 0.03, 3)
+        low, high = interval(*(paired if is_paired else welch)(log_a, log_b))
+        found = compare(
+            "output_throughput",
+            rounds(*np.exp(log_a)),
+            rounds(*np.exp(log_b)),
+            is_paired=is_paired,
+        )
+        assert found.verdict == str(judge(low, high, "higher"))

@@ -80,8 +80,16 @@ def test_each_gap_shows_in_its_dimension_only(
     states = by_code(replace(FULL, **change))
     assert states[code] == status
     others = {name: state for name, state in states.items() if name != code}
-    if "findings" not in change:
+    if "findings" not in change and "outputs_wrong" not in change:
         assert set(others.values()) == {"shown"}
+
+
+def test_wrong_outputs_veto_every_figure() -> None:
+    cards = {card.code: card for card in scorecard(replace(FULL, outputs_wrong=True))}
+    for code in ("throughput", "ttft", "tpot", "itl"):
+        assert cards[code].status == "fails"
+        assert "better" not in " ".join(cards[code].evidence)
+    assert [check.done for check in checklist(replace(FULL, outputs_wrong=True))][:2] == [False] * 2
 
 
 def test_a_gap_names_the_runs_that_would_fill_it() -> None:

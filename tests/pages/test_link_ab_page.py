@@ -1,28 +1,24 @@
 """Link A/B on the published studies, on measured arms, and on nothing."""
 
-import uuid
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
+from serving_runs import EVALUATION, arm_result, row, said
 from sqlalchemy import Engine
-from streamlit.testing.v1 import AppTest
 
 from db import jobs, runs, scenarios
 from models.errors import ReadOnly
-from models.result import EvaluationRef, Measurement, Notice, Result, Samples, Tool
-from models.serving import statistics_of
+from models.result import Notice
 from pages import PAGES, Entry
 from pages.widgets import serving_scorecard
 from pages.widgets.serving_arms import figures, groups, rounds_of
-from pages.widgets.serving_compare import rows_of, speculation, table_of
+from pages.widgets.serving_compare import rows_of, table_of
+from pages.widgets.serving_confounds import speculation
 from pages.widgets.serving_evidence import DRILL_PAGE, gather
 from settings import settings
 
 PUBLISHED = "nvlink-on-4x3090"
 RANGES = "two-gpu-interconnect-evaluation"
-EVALUATION = str(uuid.uuid5(uuid.NAMESPACE_URL, "test-evaluation"))
 
 
 @pytest.fixture(autouse=True)
@@ -30,118 +26,11 @@ def _in_the_navigation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PAGES, "link-ab", Entry("Link A/B", "Explain", "What changed?"))
 
 
-def arm_result(
-    arm: str,
-    factor: float,
-    rounds: Sequence[int] = (0, 1, 2),
-    *,
-    tp: int = 2,
-    validity: str = "valid",
-    concurrencies: Sequence[int] = (1, 4),
-    **changes: Any,
-) -> Result:
-    """A measured arm: latencies times `factor`, with samples, phases and telemetry."""
-    rows, samples = [], []
-    for number in rounds:
-        rng = np.random.default_rng(number)
-        for cap in concurrencies:
-            dims = {
-                "concurrency": cap,
-                "input_len": 1024,
-                "output_len": 256,
-                "num_prompts": 10 * cap,
-                "scenario": "single_stream" if cap == 1 else "online",
-            }
-            values = {
-                "ttft": factor * (100 + 20 * cap) * rng.normal(1, 0.01, 10 * cap),
-                "tpot": factor * (10 + cap) * rng.normal(1, 0.01, 10 * cap),
-                "itl": factor * (10 + cap) * rng.normal(1, 0.02, 100),
-            }
-            for name, each in values.items():
-                each = [float(value) for value in each]
-                samples.append(
-                    Samples(metric=name, unit="ms", round=number, dims=dims, values=each)
-                )
-                for statistic, value in statistics_of(np.array(each)).items():
-                    rows.append(row(name, statistic, value, "ms", number, dims, n=10 * cap))
-            speed = 90 * cap / (1 + 0.1 * cap) / factor
-            rows.append(row("output_throughput", "value", speed, "tok/s", number, dims))
-            rows.append(row("completed", "value", 10 * cap, "", number, dims))
-            rows.append(row("failed", "value", 0, "", number, dims))
-            rows.append(row("energy_per_token", "value", 2 * factor, "J/tok", number, dims))
-            rows.append(row("foreign_load", "value", 0, "%", number, dims))
-            clock = {**dims, "gpu": "GPU-a"}
-            rows.append(row("sm_clock", "median", 1980, "MHz", number, clock))
-            for phase, share in (("client", 1), ("queue", 2), ("prefill", 100), ("decode", 2600)):
-                value = share * (factor if phase in ("prefill", "decode") else 1)
-                rows.append(
-                    row("phase_time", "mean", value, "ms", number, {**dims, "phase": phase})
-                )
-    data: dict[str, Any] = {
-        "kind": "serving",
-        "origin": "measured",
-        "title": f"qwen2.5-14b, {arm}",
-        "evaluation": EvaluationRef(id=EVALUATION, arm=arm, order=0),
-        "validity": validity,
-        "reasons": [] if validity == "valid" else ["Output check before the load: NaN"],
-        "tool": Tool(name="vllm", version="0.25.1"),
-        "spec": {
-            "kind": "serving",
-            "device": "cuda",
-            "model": "own/model",
-            "arm": {"gpus": [0, 1], "tp": tp, "link": arm.removeprefix("link-")},
-            "workloads": [{"concurrency": 4, "num_prompts": 40}],
-            "vllm_python": "/opt/vllm/bin/python",
-            "rounds": len(rounds),
-            "round": rounds[0],
-        },
-        "host": {"gpus": [{"index": 0, "name": "Example GPU"}], "driver": "580.1"},
-        "environment": {"server": {"vllm": "0.25.1"}},
-        "telemetry": [
-            {
-                "t": 1000.0 + t,
-                "uuid": "GPU-a",
-                "index": 0,
-                "power_w": 300 + t,
-                "sm_clock_mhz": 1980,
-                "temperature_c": 60,
-                "utilization_pct": 99,
-                "throttle_reasons": ["sw_power_cap"],
-            }
-            for t in range(5)
-        ],
-        "measurements": rows,
-        "samples": samples,
-    }
-    return Result(**(data | changes))
-
-
-def row(
-    name: str,
-    statistic: str,
-    value: float,
-    unit: str,
-    number: int | None,
-    dims: dict[str, Any],
-    n: int | None = None,
-) -> Measurement:
-    definition = f"vllm:{name}:2" if unit == "ms" else f"vllm:{name}:1"
-    return Measurement(
-        metric=name, statistic=statistic, value=value, unit=unit, round=number, dims=dims,
-        definition=definition, n=n,
-    )  # fmt: skip
-
-
 @pytest.fixture
 def measured(database: Engine) -> Engine:
     runs.store(database, arm_result("link-off", 1.2))
     runs.store(database, arm_result("link-on", 1.0))
     return database
-
-
-def texts(at: AppTest) -> str:
-    parts = [*at.markdown, *at.caption, *at.info, *at.warning, *at.success]
-    return "\n".join(str(item.value) for item in parts)
 
 
 def arms_of(engine: Engine, group: str, first: str, second: str) -> tuple[Any, Any]:
@@ -165,11 +54,11 @@ def test_nothing_to_compare_says_what_to_do(empty_database: Engine, open_page: A
 def test_the_published_study_is_there_from_a_first_start(database: Engine, open_page: Any) -> None:
     at = open_page("link-ab", evaluation=PUBLISHED)
     assert not at.exception
-    said = texts(at)
-    assert "published" in said
-    assert "direction only" in said
-    assert "One round per configuration" in said  # the study's own confounds come first
-    assert "+22.4 % instead of +25.5 %" in said
+    words = said(at)
+    assert "published" in words
+    assert "direction only" in words
+    assert "One round per configuration" in words  # the study's own confounds come first
+    assert "+22.4 % instead of +25.5 %" in words
     assert len(at.get("vega_lite_chart")) >= 2
 
 
@@ -211,9 +100,9 @@ def test_the_other_studys_ranges_stay_ranges_and_no_value_is_made_up(database: E
 def test_the_ranges_on_the_page(database: Engine, open_page: Any) -> None:
     at = open_page("link-ab", evaluation=RANGES)
     assert not at.exception
-    said = texts(at)
-    assert "+13 to +15 %" in said
-    assert "a last one of 2" in said  # ten requests at four
+    words = said(at)
+    assert "+13 to +15 %" in words
+    assert "a last one of 2" in words  # ten requests at four
     alts = [item.proto.alt for item in at.get("vega_lite_chart")]
     assert any("+160 %" in text for text in alts)  # batching beside the link
 
@@ -221,12 +110,12 @@ def test_the_ranges_on_the_page(database: Engine, open_page: Any) -> None:
 def test_measured_arms_are_compared_with_intervals(measured: Engine, open_page: Any) -> None:
     at = open_page("link-ab")
     assert not at.exception
-    said = texts(at)
-    assert "better" in said
-    assert "● measured" in said
-    assert "Link: prefill and decode take 540 ms more a request at the same compute rate" in said
-    assert "agree with the tool's own within 0.5 %" in said
-    assert "Throttle reasons seen: sw power cap." in said
+    words = said(at)
+    assert "better" in words
+    assert "● measured" in words
+    assert "Link: prefill and decode take 540 ms more a request at the same compute rate" in words
+    assert "agree with the tool's own within 0.5 %" in words
+    assert "Throttle reasons seen: sw power cap." in words
     alts = " ".join(item.proto.alt for item in at.get("vega_lite_chart"))
     assert "P99 of time to first token" in alts
     assert at.selectbox(key="ab-figure").value == "tpot:median"
@@ -244,14 +133,14 @@ def test_a_link_names_the_arms_by_their_runs(measured: Engine, open_page: Any) -
 def test_two_arms_of_different_studies_may_meet(database: Engine, open_page: Any) -> None:
     at = open_page("link-ab", evaluation="any", a=f"{PUBLISHED}|A", b=f"{RANGES}|link off")
     assert not at.exception
-    assert "The two arms share no figure" in texts(at)
+    assert "The two arms share no figure" in said(at)
 
 
 def test_the_same_arm_twice_is_asked_about(measured: Engine, open_page: Any) -> None:
     code = f"{EVALUATION}|link-on"
     at = open_page("link-ab", evaluation=EVALUATION, a=code, b=code)
     assert not at.exception
-    assert "Choose two different arms." in texts(at)
+    assert "Choose two different arms." in said(at)
 
 
 def test_an_invalid_arm_vetoes_and_is_not_compared(database: Engine, open_page: Any) -> None:
@@ -259,9 +148,9 @@ def test_an_invalid_arm_vetoes_and_is_not_compared(database: Engine, open_page: 
     runs.store(database, arm_result("link-on", 0.5, validity="invalid"))
     at = open_page("link-ab")
     assert not at.exception
-    said = texts(at)
-    assert "link-on is invalid and enters no decision." in said
-    assert "Output check before the load: NaN" in said
+    words = said(at)
+    assert "link-on is invalid and enters no decision." in words
+    assert "Output check before the load: NaN" in words
     arms, rows, _ = compared(database, EVALUATION, "link-off", "link-on")
     assert all(item.result.change_pct is None for item in rows if item.result)
     evidence = gather(
@@ -312,7 +201,7 @@ def test_the_scorecard_fills_itself_and_queues_what_is_missing(
 
 def test_published_arms_queue_nothing_here(database: Engine, open_page: Any) -> None:
     at = open_page("link-ab", evaluation=PUBLISHED)
-    assert "cannot be queued from here" in texts(at)
+    assert "cannot be queued from here" in said(at)
     assert not [button for button in at.button if button.key == "ab-queue"]
 
 
@@ -320,7 +209,7 @@ def test_a_rollback_drill_is_kept_and_shown(measured: Engine, open_page: Any) ->
     serving_scorecard.record_drill(measured, EVALUATION, "2026-11-28", "back on 570 in 14 min")
     assert len(scenarios.list_scenarios(measured, DRILL_PAGE)) == 1
     at = open_page("link-ab", evaluation=EVALUATION)
-    assert "2026-11-28, back on 570 in 14 min" in texts(at)
+    assert "2026-11-28, back on 570 in 14 min" in said(at)
 
 
 def test_a_demo_records_and_queues_nothing(
@@ -346,8 +235,8 @@ def test_a_tool_that_contradicts_its_requests_is_named(database: Engine, open_pa
     runs.store(database, arm_result("link-off", 1.2))
     runs.store(database, lying)
     at = open_page("link-ab")
-    assert "figures differ by more than 0.5 %" in texts(at)
-    assert "mean TTFT differs by -9.1 %" in texts(at)
+    assert "figures differ by more than 0.5 %" in said(at)
+    assert "mean TTFT differs by -9.1 %" in said(at)
 
 
 def test_soak_windows_become_drift_charts(measured: Engine, open_page: Any) -> None:
@@ -369,4 +258,4 @@ def test_soak_windows_become_drift_charts(measured: Engine, open_page: Any) -> N
     assert not at.exception
     alts = " ".join(item.proto.alt for item in at.get("vega_lite_chart"))
     assert "14 at first, 14.4 at last" in alts
-    assert "link-on: 8 h, 45 requests, 0 failed" in texts(at)
+    assert "link-on: 8 h, 45 requests, 0 failed" in said(at)
