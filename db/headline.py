@@ -7,9 +7,10 @@ from models.metrics import METRICS
 from models.result import Measurement, Result
 
 _TYPICAL = ("median", "mean", "value", "speedup", "change_pct")
-_CLOCKS = ("wall_graph", "replay", "wall_eager", "replay_no_allreduce")
+_CLOCKS = ("wall_graph", "wall_served", "replay", "wall_eager", "replay_no_allreduce")
 _CLOCK_WORDS = {
     "wall_graph": "graph",
+    "wall_served": "as served",
     "wall_eager": "eager",
     "replay": "replay",
     "replay_no_allreduce": "replay without all-reduce",

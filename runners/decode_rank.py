@@ -12,6 +12,7 @@ from models.decode import MemoryNeed, check_memory, memory_need, memory_words
 from models.errors import OutOfMemory, ValuesWrong
 from runners import environment
 from runners.decode_clocks import ReplayLoop, WallLoop, warm_up
+from runners.decode_served import ServedLoop
 from runners.decode_step import (
     Collectives,
     Model,
@@ -239,12 +240,24 @@ def _graph_loops(
         "wall_graph": WallLoop(step, graph.replay),
         "replay": ReplayLoop(graph),
     }
+    if "wall_served" in spec.clocks:
+        loops["wall_served"] = _served(step, blocks, collectives)
     if spec.tp > 1 and "replay_no_allreduce" in spec.clocks:
         alone = NoCollectives()
         step.run(blocks, alone)
         loops["replay_no_allreduce"] = ReplayLoop(capture(lambda: step.run(blocks, alone)))
         step.run(blocks, collectives)
     return loops
+
+
+def _served(step: Step, blocks: Blocks, collectives: Collectives) -> ServedLoop:
+    """The layers in a graph of their own, and an engine's work around it."""
+    hidden = torch.empty_like(step.hidden(blocks, collectives))
+
+    def layers() -> None:
+        hidden.copy_(step.hidden(blocks, collectives))
+
+    return ServedLoop(step, capture(layers).replay, hidden, collectives)
 
 
 def _check_same_token(rank: Rank, step: Step, collectives: Collectives) -> None:

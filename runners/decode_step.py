@@ -103,12 +103,29 @@ class Step:
 
         self.keys, self.values = cache(), cache()
 
+    @property
+    def span(self) -> int:
+        """Steps after which the positions start again."""
+        return self._span
+
     def position(self, step: int) -> int:
         """Position of the token that step number ``step`` of a loop adds."""
         return self.kv_len - 1 + step % self._span
 
     def logits(self, blocks: Blocks, collectives: Collectives) -> torch.Tensor:
         """The rank's logits (B, V) of the token after ``tokens`` at ``positions``."""
+        shard, eps = self.model.shard, self.model.numerics.eps
+        x, residual = self._layers(blocks, collectives)
+        return blocks.vocabulary(x, residual, shard.final_norm, shard.head, shard.valid_rows, eps)
+
+    def hidden(self, blocks: Blocks, collectives: Collectives) -> torch.Tensor:
+        """What the layers hand to the vocabulary head (B, E)."""
+        x, residual = self._layers(blocks, collectives)
+        return blocks.final_norm(x, residual, self.model.shard.final_norm, self.model.numerics.eps)
+
+    def _layers(
+        self, blocks: Blocks, collectives: Collectives
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         shard, numerics = self.model.shard, self.model.numerics
         heads = self.model.arch.heads // self.model.tp
         eps = numerics.eps
@@ -155,7 +172,7 @@ class Step:
                 numerics.activation,
             )
             x = collectives.reduce(x)
-        return blocks.vocabulary(x, residual, shard.final_norm, shard.head, shard.valid_rows, eps)
+        return x, residual
 
     def choose(self, logits: torch.Tensor, blocks: Blocks, collectives: Collectives) -> None:
         """Greedy sampling over all ranks' rows; the chosen token is the next step's input."""

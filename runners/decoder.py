@@ -198,7 +198,19 @@ def vocabulary(
     eps: float,
 ) -> torch.Tensor:
     """Logits of the rank's rows (B, V); padding can never win."""
-    logits = F.linear(_norm(x + residual, norm, eps), head)
+    return logits_of(final_norm(x, residual, norm, eps), head, valid_rows)
+
+
+def final_norm(
+    x: torch.Tensor, residual: torch.Tensor, norm: torch.Tensor, eps: float
+) -> torch.Tensor:
+    """What the layers hand to the vocabulary head (B, E)."""
+    return _norm(x + residual, norm, eps)
+
+
+def logits_of(hidden: torch.Tensor, head: torch.Tensor, valid_rows: int) -> torch.Tensor:
+    """Final hidden states (B, E) -> logits of the rank's rows (B, V)."""
+    logits = F.linear(hidden, head)
     if valid_rows < head.shape[0]:
         logits[:, valid_rows:] = float("-inf")
     return logits
@@ -224,6 +236,7 @@ class Blocks:
     attention: Callable[..., tuple[torch.Tensor, torch.Tensor]]
     mlp: Callable[..., tuple[torch.Tensor, torch.Tensor]]
     vocabulary: Callable[..., torch.Tensor]
+    final_norm: Callable[..., torch.Tensor]
     best_here: Callable[..., torch.Tensor]
     best_of_all: Callable[..., torch.Tensor]
 
@@ -235,7 +248,7 @@ _FUSIONS: dict[str, dict[str, Any]] = {
     "max-autotune": {"mode": "max-autotune-no-cudagraphs"},
 }
 
-PLAIN = Blocks(embed, attention, mlp, vocabulary, best_here, best_of_all)
+PLAIN = Blocks(embed, attention, mlp, vocabulary, final_norm, best_here, best_of_all)
 
 
 def fused(mode: str) -> Blocks:
@@ -253,6 +266,7 @@ def fused(mode: str) -> Blocks:
         compiled(attention),
         compiled(mlp),
         compiled(vocabulary),
+        compiled(final_norm),
         compiled(best_here),
         compiled(best_of_all),
     )

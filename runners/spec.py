@@ -13,7 +13,7 @@ from models.errors import InvalidSpec
 Device = Literal["cpu", "cuda"]
 Link = Literal["on", "off"]
 Mode = Literal["graph", "eager", "exposed"]
-Clock = Literal["wall_eager", "wall_graph", "replay", "replay_no_allreduce"]
+Clock = Literal["wall_eager", "wall_served", "wall_graph", "replay", "replay_no_allreduce"]
 
 # A GPU is named by its index in PCI bus order or by its UUID; UUIDs are what is stored.
 GpuName = (
@@ -115,7 +115,7 @@ class DecodeSpec(_Placed):
     kv_lens: list[Annotated[int, Field(ge=1, le=1_048_576)]] = Field(
         default=[1024], min_length=1, max_length=16
     )
-    clocks: list[Clock] = Field(default=["wall_eager"], min_length=1, max_length=4)
+    clocks: list[Clock] = Field(default=["wall_eager"], min_length=1, max_length=5)
     dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
     rounds: int = Field(default=3, ge=1, le=100)
     steps_per_round: int = Field(default=100, ge=5, le=100_000)

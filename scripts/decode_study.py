@@ -28,7 +28,7 @@ from models.scaling import StepTimes  # noqa: E402
 from models.scaling_fits import Agreement  # noqa: E402
 from models.scaling_words import agreement_sentence, verdict  # noqa: E402
 
-CLOCKS = ["wall_eager", "wall_graph", "replay"]
+CLOCKS = ["wall_eager", "wall_served", "wall_graph", "replay"]
 
 
 def main() -> int:

@@ -24,7 +24,8 @@ BATCHES = [1, 2, 4, 8, 16, 32, 64]
 KV_LENS = [128, 512, 1024, 2048, 4096, 8192, 16_384, 32_768]
 CLOCKS = {
     "wall_eager": "wall, eager (each piece launched from Python)",
-    "wall_graph": "wall, with a graph (as an engine runs)",
+    "wall_graph": "wall, one graph a step (the least a host can do)",
+    "wall_served": "wall, as an engine drives it (layers in a graph, the rest by the host)",
     "replay": "graph replay (no host work)",
     "replay_no_allreduce": "graph replay without all-reduces",
 }

@@ -24,7 +24,11 @@ PARTS = {
     "cpu": "CPU exposed",
     "residual": "residual (not explained)",
 }
-CLOCKS = {"wall": "wall clock", "replay": "graph replay"}
+CLOCKS = {
+    "wall": "wall clock",
+    "wall_served": "wall clock as an engine drives it",
+    "replay": "graph replay",
+}
 
 
 @lru_cache(maxsize=4096)

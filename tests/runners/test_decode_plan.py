@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parents[2] / "data" / "models"
 TINY = json.loads((FOLDER / "tiny-test-shape.json").read_text())
 BIG = json.loads((FOLDER / "llama-3.1-70b.json").read_text())
 GPUS = ["GPU-aaaa", "GPU-bbbb"]
-ALL = ["wall_eager", "wall_graph", "replay", "replay_no_allreduce"]
+ALL = ["wall_eager", "wall_served", "wall_graph", "replay", "replay_no_allreduce"]
 
 
 def jobs(**changes):
@@ -29,7 +29,7 @@ def test_one_gpu_has_one_arm_and_no_collectives_to_leave_out():
         "TP=2, link off",
     ]
     assert [job["spec"]["link"] for job in planned] == [None, "on", "off"]
-    assert planned[0]["spec"]["clocks"] == ALL[:3]
+    assert planned[0]["spec"]["clocks"] == ALL[:4]
     assert planned[1]["spec"]["clocks"] == ALL
     assert planned[0]["spec"]["gpus"] == GPUS[:1]
     assert len({job["evaluation"]["id"] for job in planned}) == 1

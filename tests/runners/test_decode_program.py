@@ -286,7 +286,7 @@ def test_rounds_that_differ_are_said():
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_one_gpu_reads_all_its_clocks(tmp_path):
-    clocks = ["wall_eager", "wall_graph", "replay"]
+    clocks = ["wall_eager", "wall_served", "wall_graph", "replay"]
     gpu = {"device": "cuda", "gpus": [0], "dtype": "bfloat16", "clocks": clocks}
     code, result, said, _ = program(tmp_path, SPEC | gpu | {"batches": [1]})
     assert code == 0, said
