@@ -10,6 +10,7 @@ from pages.widgets import (
     what_if_second,
     what_if_sections,
     what_if_sources,
+    what_if_trust,
 )
 
 
@@ -37,4 +38,4 @@ def render() -> None:
     what_if_sections.sizes(asked, calibration)
     what_if_second.render(asked, found)
     what_if_sections.to_roi(asked, found, calibration)
-    what_if_sections.calibration_chart(asked, calibration)
+    what_if_trust.calibration_chart(asked, calibration)

@@ -8,27 +8,12 @@ import pandas as pd
 from pages.charts import theme
 
 GREY = "#808790"  # contrast of at least 3 on both themes
-_SIZE_LABEL = (
-    "datum.value >= 1048576 ? datum.value / 1048576 + ' MB' : "
-    "datum.value >= 1024 ? datum.value / 1024 + ' KB' : datum.value + ' B'"
-)
 
 
 def _bounds(frame: pd.DataFrame) -> tuple[float, float]:
     """Ends of the size axis; a study with a single size gets room on both sides."""
     low, high = float(frame["bytes"].min()), float(frame["bytes"].max())
     return (low, high) if low < high else (low / 8, high * 64)
-
-
-def _sizes(low: float, high: float) -> alt.X:
-    """Message size on a logarithmic axis of powers of two."""
-    ticks = [2**k for k in range(6, 34, 2) if low <= 2**k <= high]
-    return alt.X(
-        "bytes:Q",
-        title="Message size (binary KB, MB)",
-        scale=alt.Scale(type="log", base=2, domain=[low, high], nice=False),
-        axis=alt.Axis(values=ticks, labelExpr=_SIZE_LABEL),
-    )
 
 
 def latency(
@@ -51,7 +36,7 @@ def latency(
         reference: Public latencies: bytes, latency_us, low_us, high_us; may be empty.
     """
     low, high = _bounds(points)
-    x = _sizes(low, high)
+    x = theme.message_sizes(low, high)
     y = alt.Y(
         "latency_us:Q",
         title="Latency of one all-reduce (us)",
@@ -113,7 +98,7 @@ def residual(frame: pd.DataFrame) -> alt.LayerChart:
     Args:
         frame: Columns bytes, residual (%), used for.
     """
-    x = _sizes(*_bounds(frame))
+    x = theme.message_sizes(*_bounds(frame))
     zero = alt.Chart(pd.DataFrame({"y": [0]})).mark_rule(color=GREY).encode(y=alt.Y("y:Q"))
     marks = (
         alt.Chart(frame)

@@ -1,23 +1,26 @@
 """One quantity of several runs: a line over what varies inside a run, else a bar a run."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import altair as alt
 import pandas as pd
 
 from models.metrics import METRICS
 from models.side_by_side import Row
-from pages.charts.theme import ROW, colour, names_above, shape
+from pages.charts.theme import ROW, colour, message_sizes, names_above, shape
 
 AXIS_TITLES = {
-    "bytes": "Message size (bytes)",
     "concurrency": "Requests at once",
     "batch": "Batch size",
     "kv_len": "KV cache length (tokens)",
     "input_len": "Prompt tokens",
     "output_len": "Output tokens",
 }
-_LOG = ("bytes", "concurrency", "batch", "kv_len", "input_len", "output_len")
+_LOG = ("concurrency", "batch", "kv_len", "input_len", "output_len")
+
+_WIDE = 50.0  # times the smallest value, from which on a linear axis would hide the small ones
+_MOST_TICKS = 12
 
 
 def frame(rows: Sequence[Row], labels: Sequence[str], x: str | None) -> pd.DataFrame:
@@ -77,14 +80,34 @@ def compared(data: pd.DataFrame, metric: str, labels: Sequence[str], x: str | No
             )
             .properties(height=ROW)
         )
-    y = alt.Y("value:Q", title=known.axis, scale=alt.Scale(zero=True))
-    kind = "log" if x in _LOG and bool((data[x] > 0).all()) else "linear"
-    title = AXIS_TITLES.get(x, x)
+    values = data["value"]
+    # sizes span orders of magnitude, and so do their times: the small ones decide
+    is_wide = bool((values > 0).all()) and float(values.max()) > _WIDE * float(values.min())
+    scale = alt.Scale(type="log", nice=False, padding=16) if is_wide else alt.Scale(zero=True)
     lines = alt.StrokeDash("where:N", title=None) if several else alt.Detail("where:N")
     return (
         alt.Chart(data)
-        .mark_line(point=True)
-        .encode(lines, x=alt.X(f"{x}:Q", title=title, scale=alt.Scale(type=kind)), y=y,
-                color=colour("run", labels), shape=shape("run", labels), tooltip=tips)
+        .mark_line(point=alt.OverlayMarkDef(size=60))
+        .encode(
+            lines,
+            x=_across(data, x),
+            y=alt.Y("value:Q", title=known.axis, scale=scale, axis=alt.Axis(tickCount=6)),
+            color=colour("run", labels, is_filled=True),
+            shape=shape("run", labels),
+            tooltip=tips,
+        )
         .properties(height=420)
-    )  # fmt: skip
+    )
+
+
+def _across(data: pd.DataFrame, x: str) -> alt.X:
+    """The horizontal axis: sizes as people say them, counts at the values that were measured."""
+    if x == "bytes" and bool((data[x] > 0).all()):
+        low, high = float(data[x].min()), float(data[x].max())
+        return message_sizes(low, high)
+    kind: Literal["log", "linear"] = "log" if x in _LOG and bool((data[x] > 0).all()) else "linear"
+    seen = sorted(set(data[x]))
+    axis = alt.Axis(values=seen, format="~g") if len(seen) <= _MOST_TICKS else alt.Axis()
+    return alt.X(
+        f"{x}:Q", title=AXIS_TITLES.get(x, x), scale=alt.Scale(type=kind, nice=False), axis=axis
+    )

@@ -26,7 +26,12 @@ def slots(arms: Sequence[str]) -> dict[str, int]:
 
 
 def colour(
-    field: str, arms: Sequence[str], title: str | None = None, *, is_filled: bool = False
+    field: str,
+    arms: Sequence[str],
+    title: str | None = None,
+    *,
+    is_filled: bool = False,
+    columns: int = 1,
 ) -> alt.Color:
     """Colour of an arm by its slot, so that filtering never recolours.
 
@@ -35,17 +40,18 @@ def colour(
         arms: All arms in order.
         title: Of the legend.
         is_filled: The legend shows filled marks, not the dashes and faint bands of other layers.
+        columns: Names a line in the legend. One by default: names are long, and a phone's screen
+            is 360 pixels wide.
     """
     slot = slots(arms)
     return alt.Color(
         field,
         type="nominal",
         scale=alt.Scale(domain=list(slot), range=[PALETTE[i] for i in slot.values()]),
-        # one name a line: names are long, and a phone's screen is 360 pixels wide
         legend=alt.Legend(
             title=title,
             orient="bottom",
-            columns=1,
+            columns=columns,
             labelLimit=285,
             labelFontSize=11,
             **({"symbolStrokeWidth": 0, "symbolOpacity": 1} if is_filled else {}),
@@ -99,4 +105,29 @@ def names_above(field: str, sort: Sequence[str] | str | None = None) -> alt.Y:
             ticks=False,
             domain=False,
         ),
+    )
+
+
+_SIZE_LABEL = (
+    "datum.value >= 1073741824 ? datum.value / 1073741824 + ' GB' : "
+    "datum.value >= 1048576 ? datum.value / 1048576 + ' MB' : "
+    "datum.value >= 1024 ? datum.value / 1024 + ' KB' : datum.value + ' B'"
+)
+
+
+def message_sizes(low: float, high: float, field: str = "bytes") -> alt.X:
+    """Message sizes on a logarithmic axis of powers of two, named as people say them.
+
+    Args:
+        low: Smallest size, bytes.
+        high: Largest size, bytes.
+        field: The column of sizes.
+    """
+    ticks = [2**k for k in range(0, 41, 2) if low <= 2**k <= high]
+    return alt.X(
+        field,
+        type="quantitative",
+        title="Message size (binary KB, MB)",
+        scale=alt.Scale(type="log", base=2, domain=[low, high], nice=False),
+        axis=alt.Axis(values=ticks, labelExpr=_SIZE_LABEL),
     )

@@ -22,15 +22,15 @@ def steps(frame: pd.DataFrame) -> alt.LayerChart:
     """
     y = alt.Y("TPOT (ms):Q", title="Time per output token (ms)", scale=alt.Scale(zero=True))
     tips = [
-        "TP",
+        alt.Tooltip("TP"),
         *(alt.Tooltip(name, format=".2f") for name in ("TPOT (ms)", "low (ms)", "high (ms)")),
         alt.Tooltip("tok/s", format=".0f"),
-        "nearest measurement",
+        alt.Tooltip("nearest measurement"),
     ]
     base = alt.Chart(frame).encode(x=_tp_axis(), tooltip=tips)
     layers = [
         base.mark_rule(color=theme.PALETTE[1], strokeWidth=3).encode(
-            y=alt.Y("low (ms):Q", title="Time per output token (ms)"), y2="high (ms):Q"
+            y=alt.Y("low (ms):Q", title="Time per output token (ms)"), y2=alt.Y2("high (ms):Q")
         ),
         base.mark_point(
             color=theme.PALETTE[1], filled=False, size=110, strokeWidth=2.5, opacity=1
@@ -42,7 +42,13 @@ def steps(frame: pd.DataFrame) -> alt.LayerChart:
             alt.Chart(known)
             .mark_point(color=theme.PALETTE[0], shape="square", filled=True, size=90, opacity=1)
             .encode(
-                x=_tp_axis(), y="measured (ms):Q", tooltip=["TP", "measured (ms)", "residual (%)"]
+                x=_tp_axis(),
+                y=alt.Y("measured (ms):Q"),
+                tooltip=[
+                    alt.Tooltip("TP"),
+                    alt.Tooltip("measured (ms)"),
+                    alt.Tooltip("residual (%)"),
+                ],
             )
         )
     return alt.layer(*layers).properties(height=280)
@@ -64,10 +70,10 @@ def terms(frame: pd.DataFrame, order: Sequence[str]) -> alt.Chart:
             y=alt.Y("TP:O", title="Tensor-parallel size"),
             x=alt.X("ms:Q", title="Time per output token (ms)", stack="zero"),
             color=theme.colour("term", order),
-            order="place:Q",
+            order=alt.Order("place:Q"),
             tooltip=[
-                "TP",
-                "term",
+                alt.Tooltip("TP"),
+                alt.Tooltip("term"),
                 alt.Tooltip("ms", format=".2f"),
                 alt.Tooltip("share (%)", format=".0f"),
             ],
@@ -82,17 +88,24 @@ def speedups(frame: pd.DataFrame) -> alt.LayerChart:
     Args:
         frame: As `pages.widgets.what_if_frames.speedups`, rows with a speedup.
     """
-    tips = ["TP", *(alt.Tooltip(name, format=".2f") for name in ("speedup", "low", "high"))]
+    tips = [
+        alt.Tooltip("TP"),
+        *(alt.Tooltip(name, format=".2f") for name in ("speedup", "low", "high")),
+    ]
     base = alt.Chart(frame).encode(x=_tp_axis(), tooltip=tips)
     y = alt.Y("speedup:Q", title="Speedup of TPOT over one GPU", scale=alt.Scale(zero=True))
     ideal = frame.assign(ideal=frame["TP"].astype(float))
     one = pd.DataFrame({"one": [1.0]})
     return alt.layer(
-        alt.Chart(one).mark_rule(color=GREY, strokeDash=[4, 4]).encode(y="one:Q"),
+        alt.Chart(one).mark_rule(color=GREY, strokeDash=[4, 4]).encode(y=alt.Y("one:Q")),
         alt.Chart(ideal)
         .mark_point(color=GREY, shape="stroke", size=500, strokeWidth=2, opacity=1)
-        .encode(x=_tp_axis(), y="ideal:Q", tooltip=["TP", "ideal"]),
-        base.mark_rule(color=theme.PALETTE[1], strokeWidth=3).encode(y="low:Q", y2="high:Q"),
+        .encode(
+            x=_tp_axis(), y=alt.Y("ideal:Q"), tooltip=[alt.Tooltip("TP"), alt.Tooltip("ideal")]
+        ),
+        base.mark_rule(color=theme.PALETTE[1], strokeWidth=3).encode(
+            y=alt.Y("low:Q"), y2=alt.Y2("high:Q")
+        ),
         base.mark_point(
             color=theme.PALETTE[1], filled=False, size=110, strokeWidth=2.5, opacity=1
         ).encode(y=y),
@@ -108,12 +121,10 @@ def loads(frame: pd.DataFrame, order: Sequence[str]) -> alt.LayerChart:
     """
     x = alt.X("requests:Q", title="Requests at a time", scale=alt.Scale(type="log", base=2))
     y = alt.Y("tok/s:Q", title="Output throughput (tok/s)", scale=alt.Scale(zero=True))
-    colour = theme.colour("TP", order).legend(
-        alt.Legend(title=None, orient="bottom", columns=4, symbolType="circle")
-    )
+    colour = theme.colour("TP", order, is_filled=True, columns=4)
     tips = [
-        "TP",
-        "requests",
+        alt.Tooltip("TP"),
+        alt.Tooltip("requests"),
         alt.Tooltip("tok/s", format=".0f"),
         alt.Tooltip("TPOT (ms)", format=".2f"),
     ]
@@ -135,15 +146,15 @@ def sizes(frame: pd.DataFrame) -> alt.LayerChart:
     )
     y = alt.Y("speedup:Q", title="Speedup over one GPU", scale=alt.Scale(zero=False))
     tips = [
-        "model",
+        alt.Tooltip("model"),
         alt.Tooltip("parameters (billion)", format=".1f"),
         alt.Tooltip("speedup", format=".2f"),
-        "fits one GPU",
+        alt.Tooltip("fits one GPU"),
     ]
     base = alt.Chart(frame).encode(x=x, y=y, tooltip=tips)
     one = pd.DataFrame({"one": [1.0]})
     return alt.layer(
-        alt.Chart(one).mark_rule(color=GREY, strokeDash=[4, 4]).encode(y="one:Q"),
+        alt.Chart(one).mark_rule(color=GREY, strokeDash=[4, 4]).encode(y=alt.Y("one:Q")),
         base.mark_line(color=theme.PALETTE[1], opacity=0.6),
         base.transform_filter("datum['fits one GPU'] == 'yes'").mark_point(
             color=theme.PALETTE[1], filled=True, size=70, opacity=1
@@ -173,14 +184,14 @@ def calibration(frame: pd.DataFrame, models: Sequence[str]) -> alt.LayerChart:
         .encode(
             x=x,
             y=y,
-            color=theme.colour("model", models),
+            color=theme.colour("model", models, is_filled=True),
             shape=theme.shape("model", models),
             tooltip=[
-                "model",
-                "engine",
-                "system",
-                "tp",
-                "batch",
+                alt.Tooltip("model"),
+                alt.Tooltip("engine"),
+                alt.Tooltip("system"),
+                alt.Tooltip("tp"),
+                alt.Tooltip("batch"),
                 alt.Tooltip("measured_ms", format=".2f"),
                 alt.Tooltip("predicted_ms", format=".2f"),
             ],

@@ -34,6 +34,7 @@ def table(
     column_order: list[str] | None = None,
     height: int | str = "auto",
     is_wrapped: bool = False,
+    file: pd.DataFrame | None = None,
 ) -> None:
     """A table with its takeaway for those who cannot see it, and a CSV download.
 
@@ -46,6 +47,7 @@ def table(
         column_order: As in st.dataframe.
         height: As in st.dataframe.
         is_wrapped: Sentences in the cells: all of them are shown, on several lines.
+        file: What the CSV holds, where that is more than what is shown: numbers behind words.
     """
     stem = key or _slug(name)
     note(Part("table", alt, frame=frame[column_order] if column_order else frame))
@@ -67,7 +69,7 @@ def table(
         )
     st.download_button(
         "CSV",
-        data=lambda: _csv(frame),
+        data=lambda: _csv(frame if file is None else file),
         file_name=f"linkworth-{_slug(name)}.csv",
         mime="text/csv",
         key=f"{stem}-csv",

@@ -61,12 +61,10 @@ def ask() -> Question | None:
     points = what_if_sources.points(engine)
     links = what_if_sources.swept(engine)
     with st.container(border=True):
-        found = _model()
-        columns = st.columns(3)
-        with columns[0]:
-            kind = choice("engine", "Engine", ENGINES, "vllm", ENGINE_WORDS)
-        machine = what_if_machine.choose(columns[1])
-        link_place = columns[2]
+        model_place, machine_place, link_place = st.columns(3)
+        with model_place:
+            found = _model()
+        machine = what_if_machine.choose(machine_place)
         columns = st.columns(4)
         with columns[0]:
             batch = number("c", "Requests at a time", 4, 1, 512)
@@ -79,7 +77,7 @@ def ask() -> Question | None:
         if found is None:
             return None
         name, config, load = found
-        precision, cache, is_by_expert, modes = _details(load)
+        kind, precision, cache, is_by_expert, modes = _details(load)
         setup = Setup(load, precision, cache, kind, machine.card, 1, is_by_expert)
         with link_place:
             link = pick_link("link", "Link", machine.card, kind, links)
@@ -117,42 +115,51 @@ def _model() -> tuple[str, Mapping[str, Any], Load] | None:
         return None
 
 
-def _details(load: Load) -> tuple[str, float, bool, tuple[str, ...]]:
-    """Format of weights and cache, whether experts are divided by expert, other ways of running."""
-    columns = st.columns(4)
-    packed = {"mxfp4": "fp4"}.get(load.packed, load.packed)
-    with columns[0]:
-        precision = choice(
-            "precision",
-            "Weights",
-            PRECISIONS,
-            packed if packed in PRECISIONS else "bf16",
-            PRECISION_WORDS,
-            help="Of the model's weights; embeddings stay in 16 bits.",
-        )
-    with columns[1]:
-        bits = choice(
-            "kv", "Cache", ("16", "8"), "16", {"16": "16 bits an element", "8": "8 bits (fp8)"}
-        )
-    is_by_expert = False
-    if load.kind == "moe":
-        with columns[2]:
-            split = choice(
-                "experts",
-                "Experts divided by",
-                ("width", "expert"),
-                "width",
-                {"width": "width (TP)", "expert": "expert (EP)"},
+def _details(load: Load) -> tuple[str, str, float, bool, tuple[str, ...]]:
+    """Engine, format of weights and cache, whether experts are divided by expert, other ways."""
+    is_moe = load.kind == "moe"
+    names = ("engine", "precision", "kv", "experts", "also")
+    with st.expander(
+        "Engine, formats and features",
+        expanded=any(name in st.query_params for name in names),
+        key="what-if-details",
+    ):
+        columns = st.columns(5 if is_moe else 4)
+        packed = {"mxfp4": "fp4"}.get(load.packed, load.packed)
+        with columns[0]:
+            kind = choice("engine", "Engine", ENGINES, "vllm", ENGINE_WORDS)
+        with columns[1]:
+            precision = choice(
+                "precision",
+                "Weights",
+                PRECISIONS,
+                packed if packed in PRECISIONS else "bf16",
+                PRECISION_WORDS,
+                help="Of the model's weights; embeddings stay in 16 bits.",
             )
-        is_by_expert = split == "expert"
-    with columns[3]:
-        modes = flags(
-            "also",
-            "The engine would also use",
-            MODES,
-            help="None of these is predicted; choose what applies and the page says so.",
-        )
-    return precision, float(bits) / 8, is_by_expert, modes
+        with columns[2]:
+            bits = choice(
+                "kv", "Cache", ("16", "8"), "16", {"16": "16 bits an element", "8": "8 bits (fp8)"}
+            )
+        is_by_expert = False
+        if is_moe:
+            with columns[3]:
+                split = choice(
+                    "experts",
+                    "Experts divided by",
+                    ("width", "expert"),
+                    "width",
+                    {"width": "width (TP)", "expert": "expert (EP)"},
+                )
+            is_by_expert = split == "expert"
+        with columns[-1]:
+            modes = flags(
+                "also",
+                "The engine would also use",
+                MODES,
+                help="None of these is predicted; choose what applies and the page says so.",
+            )
+    return kind, precision, float(bits) / 8, is_by_expert, modes
 
 
 def _sizes(gpus: int | None) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ import streamlit as st
 
 from models.errors import LinkworthError
 from models.prediction_anchor import Ratio, other_link, speedup
-from models.prediction_calibration import DISTANCE_WORDS, DISTANCES, Calibration
+from models.prediction_calibration import DISTANCE_WORDS, Calibration
 from models.prediction_refusals import Refusal, expert_doubt
 from models.prediction_words import (
     dominant_sentence,
@@ -16,7 +16,7 @@ from models.prediction_words import (
     step_sentence,
 )
 from pages.charts import what_if as pictures
-from pages.widgets import store, what_if_frames, what_if_sources
+from pages.widgets import store, what_if_frames
 from pages.widgets.badges import badge
 from pages.widgets.downloads import chart, table
 from pages.widgets.links import page_link
@@ -24,11 +24,36 @@ from pages.widgets.what_if_form import Question, pick_link
 from pages.widgets.what_if_frames import Answers
 from pages.widgets.what_if_state import choice
 
+# no more digits than the interval leaves standing
+_STEP_COLUMNS = {
+    name: st.column_config.NumberColumn(format=digits)
+    for name, digits in (
+        ("TPOT (ms)", "%.2f"),
+        ("low (ms)", "%.2f"),
+        ("high (ms)", "%.2f"),
+        ("tok/s", "%.0f"),
+        ("tok/s a GPU", "%.0f"),
+        ("memory (GB a GPU)", "%.1f"),
+    )
+}
+_SPEEDUP_COLUMNS = {
+    name: st.column_config.NumberColumn(format=digits)
+    for name, digits in (
+        ("speedup", "%.2f"),
+        ("low", "%.2f"),
+        ("high", "%.2f"),
+        ("tok/s", "%.0f"),
+        ("replicas (tok/s)", "%.0f"),
+        ("throughput against replicas", "%.2f"),
+    )
+}
+
 
 def verdicts(asked: Question, found: Answers, calibration: Calibration) -> None:
     """The answer in sentences, and every reason against it."""
     st.markdown(f"**{asked.name} on {asked.setup.card.label}**  {badge('predicted')}")
     predictions = found.predictions
+    is_decided = False
     if 1 in predictions:
         frame = what_if_frames.speedups(asked, found, calibration)
         for row in frame.to_dict("records"):
@@ -40,9 +65,34 @@ def verdicts(asked: Question, found: Answers, calibration: Calibration) -> None:
                 words += f" {replicas_sentence(row['TP'], row['throughput against replicas'])}"
             doubt = expert_doubt(asked.setup.load.kind, gain.low)
             st.markdown(f"- **{words}**" + (f" {doubt.sentence}" if doubt else ""))
-    for one in predictions.values():
-        st.markdown(f"- {step_sentence(one)}")
+            is_decided = True
+    if not is_decided:  # then the steps are all that can be said
+        _in_words(found)
+    if predictions:
+        st.caption(_nearness(found))
     refusals(found)
+
+
+def _in_words(found: Answers) -> None:
+    for one in found.predictions.values():
+        st.markdown(f"- {step_sentence(one)}")
+
+
+def _nearness(found: Answers) -> str:
+    """How far the nearest measurement is and how wide that makes the interval, each once."""
+    kinds: dict[str, list[int]] = {}
+    for tp, one in found.predictions.items():
+        sure = "" if one.width.is_calibrated else ", the method study's width, not calibrated"
+        words = f"±{one.width.pct:.0f} %{sure} ({DISTANCE_WORDS[one.distance]})"
+        kinds.setdefault(words, []).append(tp)
+    several = len(kinds) > 1
+    parts = [
+        words + (f" at {', '.join(f'TP={tp}' for tp in sizes)}" if several else "")
+        for words, sizes in kinds.items()
+    ]
+    nothing = all(one.distance == "nothing_measured" for one in found.predictions.values())
+    advice = " A measured point under Start from makes it surer." if nothing else ""
+    return f"How sure: {'; '.join(parts)}.{advice}"
 
 
 def refusals(found: Answers) -> None:
@@ -85,7 +135,17 @@ def steps(asked: Question, found: Answers) -> None:
         frame,
     )
     st.caption("Hollow: predicted, with its 80 % interval. Filled squares: measured.")
-    table(frame.round(2), "what-if-steps", f"{len(frame)} predicted steps", key="what-if-steps")
+    measured = [] if frame["measured (ms)"].isna().all() else ["measured (ms)", "residual (%)"]
+    table(
+        frame.round(2),
+        "what-if-steps",
+        f"{len(frame)} predicted steps",
+        key="what-if-steps",
+        column_order=["TP", *_STEP_COLUMNS, *measured, "nearest measurement"],
+        column_config=_STEP_COLUMNS,
+    )
+    with st.expander("Each size in words"):
+        _in_words(found)
     for row in frame.dropna(subset=["measured (ms)"]).to_dict("records"):
         st.markdown(
             f"- TP={row['TP']}: measured {row['measured (ms)']:.2f} ms, the prediction is "
@@ -124,7 +184,15 @@ def speedups(asked: Question, found: Answers, calibration: Calibration) -> None:
             known,
         )
         st.caption("Grey strokes: as many times as GPUs. Dashed: no gain.")
-    table(frame.round(3), "what-if-speedups", f"{len(frame)} layouts", key="what-if-speedups-table")
+    why = [] if (frame["why no replicas"] == "").all() else ["why no replicas"]
+    table(
+        frame.round(3),
+        "what-if-speedups",
+        f"{len(frame)} layouts",
+        key="what-if-speedups-table",
+        column_order=["TP", *_SPEEDUP_COLUMNS, *why],
+        column_config=_SPEEDUP_COLUMNS,
+    )
 
 
 def loads(asked: Question, calibration: Calibration) -> None:
@@ -150,8 +218,8 @@ def other_links(asked: Question) -> None:
     anchor = asked.anchor
     if anchor is None or anchor.setup.tp < 2:
         st.info(
-            "Start from a measured point with TP above 1: a change of the link is predicted as a "
-            "difference to it, never from nothing."
+            "Choose a measured point with TP above 1 under Start from: a change of the link is "
+            "predicted as a difference to it, never from nothing."
         )
         return
     setup = anchor.setup
@@ -199,7 +267,9 @@ def to_roi(asked: Question, found: Answers, calibration: Calibration) -> None:
     if 1 not in predictions or not sizes_:
         return
     st.subheader("Weigh it in money")
-    tp = int(choice("roi-tp", "Candidate", [str(size) for size in sizes_], str(sizes_[0])))
+    codes = [str(size) for size in sizes_]
+    words = {code: f"TP={code} instead of one GPU" for code in codes}
+    tp = int(choice("roi-tp", "Candidate", codes, codes[0], words))
     gain = speedup(predictions[1], predictions[tp], calibration)
     send(gain, f"{asked.name} on {asked.setup.card.label}, TP={tp} instead of one GPU")
 
@@ -225,55 +295,3 @@ def roi_query(gain: Ratio, words: str) -> dict[str, str]:
         "origin": "predicted",
         "gain_name": words[:120],
     }
-
-
-def calibration_chart(asked: Question, calibration: Calibration) -> None:
-    """How good predictions were on models that the fit never saw."""
-    st.subheader("How good is this?")
-    content = what_if_sources.calibration_content()
-    task = choice(
-        "calibration",
-        "Nearest measurement",
-        DISTANCES,
-        "nothing_measured",
-        DISTANCE_WORDS,
-    )
-    points = what_if_sources.calibration_points()
-    frame = points[points["task"] == task].drop(columns="task")
-    rows = [row for row in content["report"]["errors"] if row["task"] == task]
-    said = "; ".join(
-        f"{row['kind']}: {row['median']:.1f} % off in the median, {row['p90']:.0f} % at the 90th "
-        f"percentile, over {row['models']} held-out models"
-        for row in rows
-    )
-    models = sorted(frame["model"].unique())
-    chart(pictures.calibration(frame, models), "calibration", said, frame)
-    st.markdown(f"- {said}.")
-    covered = [row for row in content["report"]["coverage"] if row["task"] == task]
-    for row in covered:
-        width = content["widths"][row["kind"]][task]
-        basis = "" if width["is_calibrated"] else ", width of the method study: not calibrated"
-        st.markdown(
-            f"- {row['kind']}: 80 % intervals held {row['mean']:.0f} % of the rows of a model on "
-            f"average, {row['lowest']:.0f} % of the worst{basis}."
-        )
-    versions = "; ".join(
-        f"{name} {', '.join(found)}" for name, found in content["engine_versions"].items()
-    )
-    st.caption(
-        f"Engine versions: {versions}. A newer engine reads about 10 % faster than these rows."
-    )
-    own_points(asked, calibration)
-    page_link("method", "How a prediction comes about", topic="prediction")
-
-
-def own_points(asked: Question, calibration: Calibration) -> None:
-    """What was measured and imported here, predicted without it."""
-    frame = what_if_frames.own(asked.points, calibration)
-    if frame.empty:
-        return
-    st.markdown("**Against what was measured and imported here** (vLLM, at TP=1 and above)")
-    known = frame["error (%)"].dropna()
-    worst = f"; errors from {known.min():+.0f} to {known.max():+.0f} %" if len(known) else ""
-    words = f"{len(frame)} measured points beside their predictions{worst}"
-    table(frame.round(2), "what-if-own", words, key="what-if-own")
