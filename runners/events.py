@@ -25,6 +25,7 @@ from typing import Any, TextIO
 
 from models.errors import InvalidSpec, LinkworthError, RunCancelled, RunTimedOut
 from models.result import VERSION, Result, Tool, dump, utc_now
+from models.secrets import scrub_text
 from runners import environment
 from runners.processes import EXIT_CANCELLED, end_process_group
 from runners.spec import Spec, parse_spec
@@ -257,6 +258,9 @@ def main_program(
                 raise
             write_result(result, arguments.result)
     except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, LinkworthError) and not isinstance(error, InvalidSpec):
+            # what was seen last, a server's log for example; the sentence stays the last line
+            sys.stderr.writelines(f"{line}\n" for line in scrub_text(error.detail).splitlines())
         _say(error)
         return exit_code_for(error)
     if result.validity == "invalid":

@@ -133,12 +133,13 @@ def one_round(
                 events.stage(f"round {number}", done / steps, "loading the clients")
                 teams = load_teams(stack, group, spec.seed + number, setting, f"r{number}-{done}")
             for place, load in enumerate(group):
-                tell = teller(events, number, load, (done, steps))
+                tell = teller(events, number, load, (done, steps), setting.servers)
                 if teams:
                     outcome = teams[place].work(number, tell)
                 else:
                     outcome = work_natively(load, spec.seed + number, setting, number, tell)
                 take(draft, outcome, setting.servers, events)
+                setting.servers.tell(events)
                 done += 1
     wrong_questions(spec, number, setting.servers, draft, events, (done, steps))
 
@@ -196,12 +197,15 @@ def take(draft: Draft, outcome: Outcome, servers: Fleet, events: Events) -> None
         events.round(outcome.round, reading.summary)
 
 
-def teller(events: Events, number: int, load: Workload, place: tuple[int, int]) -> Progress:
-    """What tells the live view how far a workload is."""
+def teller(
+    events: Events, number: int, load: Workload, place: tuple[int, int], servers: Fleet
+) -> Progress:
+    """What tells the live view how far a workload is, and what the servers log meanwhile."""
 
     def tell(count: int, total: int) -> None:
         share = (place[0] + count / max(total, 1)) / place[1]
         events.stage(f"round {number}", share, f"{words_of(load)}: {count} of {total} requests")
+        servers.tell(events)
 
     return tell
 

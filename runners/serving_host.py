@@ -78,6 +78,11 @@ class Fleet:
                 time.sleep(0.05)
             raise
 
+    def tell(self, events: Events) -> None:
+        """Hand the new lines of the servers' logs to the live view."""
+        for server in self.servers:
+            server.tell(events)
+
     def tail(self) -> str:
         """The last lines of the servers' logs."""
         return "\n".join(server.tail() for server in self.servers)

@@ -108,7 +108,7 @@ def arm_round(
     """
     with Watch(servers.uuids, servers.marks) as watch:
         for place, team in enumerate(teams):
-            tell = teller(events, number, team.workload, (place, len(teams)))
+            tell = teller(events, number, team.workload, (place, len(teams)), servers)
             take(draft, team.work(number, tell, watch), servers, events)
         wrong_questions(arm.spec, number, servers, draft, events, (len(teams), len(teams)))
     draft.machine(watch.rows, is_kept=False)

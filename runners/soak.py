@@ -134,6 +134,7 @@ def _watch_over(
         time.sleep(POLL_S)
         servers.check()
         if elapsed >= next_window:
+            servers.tell(events)
             next_window += spec.window_s
             tally.close_window(window.take(), elapsed)
         if elapsed >= next_check:

@@ -28,6 +28,8 @@ from runners.vllm_flags import cache_folder
 from runners.vllm_model import write_model_folder
 
 POLL_S = 0.25
+MOST_LINES_TOLD = 20  # at once; the page shows about as many
+LONGEST_LINE = 300
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -102,6 +104,7 @@ class Server:
         self.mark = vllm_processes.new_mark()
         self.ready_s: float | None = None
         self.survivors: list[int] = []
+        self._told = 0  # bytes of its log that the live view has had
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -147,6 +150,7 @@ class Server:
         began = time.monotonic()
         shown = ""
         while True:
+            self.tell(events)
             if self.returncode() is not None:
                 raise self.failure("stopped before it was ready")
             if self.healthy():
@@ -191,6 +195,13 @@ class Server:
                 "See the last lines of its log.",
             )
         return f"vLLM {happened}{where}: {reason.sentence}.", reason.next_step
+
+    def tell(self, events: Events) -> None:
+        """Hand the log's new lines to the live view; of many at once the last ones."""
+        text, self._told = vllm_log.added(self.log, self._told)
+        for line in scrub_text(text).splitlines()[-MOST_LINES_TOLD:]:
+            if words := vllm_log.plain(line):
+                events.log(f"{self.label}: {words[:LONGEST_LINE]}")
 
     def tail(self, lines: int = vllm_log.TAIL_LINES) -> str:
         """The last lines of its log, without secrets."""

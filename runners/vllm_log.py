@@ -167,6 +167,20 @@ def read_log(path: Path) -> str:
         return ""
 
 
+def added(path: Path, begin: int) -> tuple[str, int]:
+    """Whole lines that a log got after its first `begin` bytes, and where the next look begins."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(begin, size - _MAX_BYTES))
+            whole, newline, _ = file.read().rpartition(b"\n")
+    except OSError:
+        return "", begin
+    if not newline:
+        return "", begin
+    return whole.decode("utf-8", "replace"), max(begin, size - _MAX_BYTES) + len(whole) + 1
+
+
 def tail(text: str, lines: int = TAIL_LINES) -> str:
     """The last lines that hold something, one string."""
     return "\n".join([line for line in text.splitlines() if line.strip()][-lines:])

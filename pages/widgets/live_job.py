@@ -11,13 +11,14 @@ from db import jobs
 from pages.widgets import store
 from pages.widgets.badges import state_badge
 from pages.widgets.links import explorer_link, page_link
-from pages.widgets.live_events import LOG_LINES, heard
+from pages.widgets.live_events import heard
 from pages.widgets.plain import plain
 from pages.widgets.run_telemetry import HELD_BACK
 from settings import settings
 
 ACTIVE = ("queued", "running")
 MOST_ROUNDS = 100  # in the table of a running job
+END_LINES = 40  # of the log of one that ended: a server's reason stands above its consequences
 _SILENCE_S = 15.0  # a worker gives a sign of life twice a second
 # telemetry -> column of the live table
 LIVE = {
@@ -205,5 +206,5 @@ def _draw_end(job: dict[str, Any]) -> None:
 
 def _log_lines(job: dict[str, Any]) -> list[str]:
     if job["log_tail"]:
-        return str(job["log_tail"]).splitlines()[-LOG_LINES:]
+        return str(job["log_tail"]).splitlines()[-END_LINES:]
     return list(heard(job["id"]).lines) if job["state"] == "running" else []

@@ -106,6 +106,33 @@ def test_a_server_that_ends_at_its_start_gives_its_own_reason(
     assert caught.value.next_step
 
 
+def test_the_servers_log_is_in_the_live_view_and_in_the_runs_last_words(tmp_path: Path) -> None:
+    spec = serving_spec(tmp_path, "no_kv")
+    (tmp_path / "spec.json").write_text(spec.model_dump_json())
+    words = [sys.executable, "-m", "runners.serving", "--spec", str(tmp_path / "spec.json")]
+    words += ["--events", str(tmp_path / "events"), "--result", str(tmp_path / "result.json")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3
+    lines = done.stderr.splitlines()
+    assert any("See root cause above" in line for line in lines[:-1])
+    assert "needs 1.75 GiB of KV cache" in lines[-1]  # the reason stands last, and alone on a page
+    told = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
+    logged = [event["message"] for event in told if event["type"] == "log"]
+    assert any(text.startswith("the server: ValueError: To serve at least") for text in logged)
+    kept = json.loads((tmp_path / "result.json").read_text())
+    assert kept["validity"] == "invalid"
+    assert "needs 1.75 GiB of KV cache" in kept["reasons"][0]
+
+
+def test_what_a_server_logs_under_load_is_told_once(tmp_path: Path) -> None:
+    run(serving_spec(tmp_path), events(tmp_path))
+    told = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    logged = [event["message"] for event in told if event["type"] == "log"]
+    assert logged.count("the server: CPU KV cache size: 4,096 tokens, Maximum concurrency") == 1
+    stages = [event["message"] for event in told if event["type"] == "stage"]
+    assert any("of 6 requests" in text for text in stages)
+
+
 def test_a_server_that_never_gets_ready_is_ended(tmp_path: Path) -> None:
     spec = serving_spec(tmp_path, "never_ready", ready_time_limit_s=0.5)
     with pytest.raises(ServerDidNotStart, match=r"not ready after 0\.5 s"):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from models.errors import InvalidSpec, RunnerUnavailable
-from runners import serving_metrics
+from runners import serving_metrics, vllm_log
 from runners.serving_client import Client
 from runners.spec import ServingSpec, Workload, parse_spec
 from runners.vllm_command import bench_command, serve_command
@@ -291,3 +291,15 @@ def test_the_model_folder_is_plain_json(tmp_path: Path) -> None:
     folder = write_model_folder(tmp_path / "m", QWEN)
     for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         assert json.loads((folder / name).read_text(encoding="utf-8"))
+
+
+def test_a_log_is_read_on_from_the_last_whole_line(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert vllm_log.added(log, 0) == ("", 0)
+    log.write_bytes(b"one\ntwo\nhal")
+    text, place = vllm_log.added(log, 0)
+    assert text == "one\ntwo"
+    assert vllm_log.added(log, place) == ("", place)
+    with log.open("ab") as file:
+        file.write(b"f\nfour\n")
+    assert vllm_log.added(log, place)[0] == "half\nfour"
