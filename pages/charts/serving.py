@@ -25,17 +25,17 @@ def changes(frame: pd.DataFrame) -> alt.LayerChart:
     far = max(10.0, 2.5 * float(rows["change_pct"].abs().max()))
     scale = alt.Scale(domain=[-min(far, 100.0), far], clamp=True)
     x = alt.X("change_pct:Q", title="change against the reference (%)", scale=scale)
-    zero = alt.Chart(pd.DataFrame({"x": [0.0]})).mark_rule(color=_ZERO).encode(x="x:Q")
+    zero = alt.Chart(pd.DataFrame({"x": [0.0]})).mark_rule(color=_ZERO).encode(x=alt.X("x:Q"))
     margin = (
         alt.Chart(pd.DataFrame({"a": [-2.0], "b": [2.0]}))
         .mark_rect(opacity=0.12, color=_ZERO)
-        .encode(x="a:Q", x2="b:Q")
+        .encode(x=alt.X("a:Q"), x2=alt.X2("b:Q"))
     )
     known = rows.dropna(subset=["low_pct", "high_pct"])
     intervals = (
         alt.Chart(known)
         .mark_rule(strokeWidth=2, color=PALETTE[0])
-        .encode(x=alt.X("low_pct:Q"), x2="high_pct:Q", y=y)
+        .encode(x=alt.X("low_pct:Q"), x2=alt.X2("high_pct:Q"), y=y)
     )
     points = (
         alt.Chart(rows)
@@ -49,12 +49,12 @@ def changes(frame: pd.DataFrame) -> alt.LayerChart:
                 legend=alt.Legend(title=None, orient="bottom", columns=2),
             ),
             tooltip=[
-                "figure:N",
-                "workload:N",
+                alt.Tooltip("figure:N"),
+                alt.Tooltip("workload:N"),
                 alt.Tooltip("change_pct:Q", title="change (%)", format="+.1f"),
                 alt.Tooltip("low_pct:Q", title="low (%)", format="+.1f"),
                 alt.Tooltip("high_pct:Q", title="high (%)", format="+.1f"),
-                "verdict:N",
+                alt.Tooltip("verdict:N"),
             ],
         )
     )
@@ -81,7 +81,12 @@ def rounds(frame: pd.DataFrame, title: str, arms: Sequence[str]) -> alt.Chart:
             shape=shape("arm", arms),
             fillOpacity=alt.condition("datum.state == 'valid'", alt.value(0.9), alt.value(0)),
             column=alt.Column("workload:N", title=None, header=alt.Header(labelLimit=240)),
-            tooltip=["workload:N", "arm:N", "round:O", alt.Tooltip("value:Q", format=".4g")],
+            tooltip=[
+                alt.Tooltip("workload:N"),
+                alt.Tooltip("arm:N"),
+                alt.Tooltip("round:O"),
+                alt.Tooltip("value:Q", format=".4g"),
+            ],
         )
         .properties(width=180, height=200)
     )
@@ -103,8 +108,12 @@ def distribution(frame: pd.DataFrame, title: str, arms: Sequence[str]) -> alt.Ch
             y=alt.Y("share:Q", title="share at or below", axis=alt.Axis(format=".0%")),
             color=colour("arm", arms),
             strokeDash=dash("arm", arms),
-            order="share:Q",
-            tooltip=["arm:N", alt.Tooltip("value:Q", format=".4g"), "share:Q"],
+            order=alt.Order("share:Q"),
+            tooltip=[
+                alt.Tooltip("arm:N"),
+                alt.Tooltip("value:Q", format=".4g"),
+                alt.Tooltip("share:Q"),
+            ],
         )
         .properties(height=280)
     )
@@ -132,7 +141,11 @@ def load_curve(frame: pd.DataFrame, y: str, title: str, arms: Sequence[str]) -> 
             y=alt.Y(f"{y}:Q", title=title),
             color=colour("arm", arms, is_filled=True),
             strokeDash=dash("arm", arms),
-            tooltip=["arm:N", "concurrency:Q", alt.Tooltip(f"{y}:Q", format=".4g")],
+            tooltip=[
+                alt.Tooltip("arm:N"),
+                alt.Tooltip("concurrency:Q"),
+                alt.Tooltip(f"{y}:Q", format=".4g"),
+            ],
         )
         .properties(height=340)
     )
@@ -150,25 +163,25 @@ def trade(frame: pd.DataFrame, ttft_ms: float, arms: Sequence[str]) -> alt.Layer
     region = (
         alt.Chart(pd.DataFrame({"x0": [0.0], "x1": [ttft_ms], "y0": [0.0], "y1": [top]}))
         .mark_rect(opacity=0.12, color=PALETTE[2])
-        .encode(x="x0:Q", x2="x1:Q", y="y0:Q", y2="y1:Q")
+        .encode(x=alt.X("x0:Q"), x2=alt.X2("x1:Q"), y=alt.Y("y0:Q"), y2=alt.Y2("y1:Q"))
     )
     base = alt.Chart(frame).encode(
         x=alt.X("ttft_ms:Q", title="time to first token, median (ms)"),
         y=alt.Y("output_tok_s:Q", title="output throughput (tok/s)"),
         color=colour("arm", arms, is_filled=True),
-        order="concurrency:Q",
+        order=alt.Order("concurrency:Q"),
     )
     lines = base.mark_line().encode(strokeDash=dash("arm", arms))
     points = base.mark_point(filled=True, size=70).encode(
         shape=shape("arm", arms),
         tooltip=[
-            "arm:N",
-            "concurrency:Q",
+            alt.Tooltip("arm:N"),
+            alt.Tooltip("concurrency:Q"),
             alt.Tooltip("output_tok_s:Q", format=".4g"),
             alt.Tooltip("ttft_ms:Q", format=".4g"),
         ],
     )
-    text = base.mark_text(dx=12, dy=-8, fontSize=12).encode(text="concurrency:Q")
+    text = base.mark_text(dx=12, dy=-8, fontSize=12).encode(text=alt.Text("concurrency:Q"))
     return alt.layer(region, lines, points, text).properties(height=320)
 
 
@@ -192,7 +205,11 @@ def phases(frame: pd.DataFrame) -> alt.Chart:
                 legend=alt.Legend(title=None, orient="bottom"),
             ),
             order=alt.Order("order:Q"),
-            tooltip=["bar:N", "phase:N", alt.Tooltip("ms:Q", format=".4g")],
+            tooltip=[
+                alt.Tooltip("bar:N"),
+                alt.Tooltip("phase:N"),
+                alt.Tooltip("ms:Q", format=".4g"),
+            ],
         )
         .properties(height=ROW)
     )
@@ -218,7 +235,11 @@ def over_time(
             y=alt.Y(f"{y}:Q", title=title, scale=alt.Scale(zero=False)),
             color=colour(series, names),
             strokeDash=dash(series, names),
-            tooltip=[f"{series}:N", "minutes:Q", alt.Tooltip(f"{y}:Q", format=".4g")],
+            tooltip=[
+                alt.Tooltip(f"{series}:N"),
+                alt.Tooltip("minutes:Q"),
+                alt.Tooltip(f"{y}:Q", format=".4g"),
+            ],
         )
         .properties(height=240)
     )
@@ -233,9 +254,11 @@ def beside(frame: pd.DataFrame) -> alt.Chart:
     base = alt.Chart(frame).encode(y=names_above("what"))
     bars = base.mark_bar(color=PALETTE[0], height=16).encode(
         x=alt.X("gain_pct:Q", title="change of output throughput (%)"),
-        tooltip=["what:N", alt.Tooltip("gain_pct:Q", format="+.1f")],
+        tooltip=[alt.Tooltip("what:N"), alt.Tooltip("gain_pct:Q", format="+.1f")],
     )
     spans = base.mark_rule(strokeWidth=6, color=PALETTE[1]).encode(
-        x=alt.X("low_pct:Q"), x2="high_pct:Q", tooltip=["what:N", "low_pct:Q", "high_pct:Q"]
+        x=alt.X("low_pct:Q"),
+        x2=alt.X2("high_pct:Q"),
+        tooltip=[alt.Tooltip("what:N"), alt.Tooltip("low_pct:Q"), alt.Tooltip("high_pct:Q")],
     )
     return alt.layer(bars, spans).properties(height=ROW)

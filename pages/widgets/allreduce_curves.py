@@ -80,11 +80,10 @@ def curve_points(measured: pd.DataFrame) -> pd.DataFrame:
     ].copy()
     if rows.empty:
         return pd.DataFrame()
+    rows["code"] = rows["run_id"].str[:8]
     for part in PARTS:
-        rows[part] = rows[part].map(_word)
-    rows["code"] = rows["run_id"].str[:8] + rows[list(PARTS)].apply(
-        lambda parts: "".join(f"-{part}" for part in parts if part), axis=1
-    )
+        words = rows[part] = rows[part].map(_word)
+        rows["code"] += ("-" + words).where(words != "", "")
     typical = rows[rows["statistic"].isin(_TYPICAL)].copy()
     typical["rank"] = typical["statistic"].map(_TYPICAL.index)
     best = typical.groupby("code")["rank"].transform("min")

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+import streamlit as st
+
 from db import hosts, runs
 from db.engine import Engine
 from models.catalogue import Card, named
@@ -57,13 +59,21 @@ def machines(engine: Engine, cards: dict[str, Card]) -> dict[str, tuple[str, Mac
         if machine:
             label = f"{machine.gpus} x {machine.card.label} (measured here)"
             found[f"host-{host['id'][:12]}"] = (label, machine)
-    listed = runs.list_runs(engine, kinds=["topology"], origins=["described", "imported"])
-    for run_id in listed["id"]:
-        run = runs.load(engine, str(run_id))
-        machine = _machine([_name(gpu) for gpu in run.gpus or run.host.get("gpus") or []], cards)
+    return found | _of_runs(engine, runs.version(engine), cards)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _of_runs(
+    _engine: Engine, version: str, _cards: dict[str, Card]
+) -> dict[str, tuple[str, Machine]]:
+    """Machines that were described or imported, kept while the runs are the same."""
+    listed = runs.list_runs(_engine, kinds=["topology"], origins=["described", "imported"])
+    found: dict[str, tuple[str, Machine]] = {}
+    for run_id, run in runs.heads(_engine, list(listed["id"])).items():
+        machine = _machine([_name(gpu) for gpu in run.gpus or run.host.get("gpus") or []], _cards)
         if machine:
             label = f"{machine.gpus} x {machine.card.label}, {run.title or plain(run.origin)}"
-            found[f"run-{str(run_id)[:8]}"] = (label, machine)
+            found[f"run-{run_id[:8]}"] = (label, machine)
     return found
 
 

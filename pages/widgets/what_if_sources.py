@@ -1,6 +1,7 @@
 """What the What-if page starts from: constants, cards, shapes, links and measured points."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,20 @@ from models.prediction_anchor import Anchor
 from models.prediction_calibration import Calibration, read_calibration
 from models.prediction_link import CurveLink, reference_link
 from models.prediction_shape import Load, load_of
+from models.result import Result
 from pages.widgets import model_picker
-from pages.widgets.allreduce_curves import METRICS, curve_points
+from pages.widgets.allreduce_curves import curve_points
 from pages.widgets.badges import plain
+from pages.widgets.offered import offered
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 # Only these say what a step pays; an eager latency is launch cost.
 MODES = ("graph", "exposed")
 LEAST_SIZES = 4
 _TYPICAL = ("median", "mean", "value")
+# what a point's and a link's code begins with: so many characters of its run's id
+_OF_ID, _HEX = 8, frozenset("0123456789abcdef")
+_LINK_KEYS = ("link", "link2", "anchor-link")
 # Engine flags under which a step is another one than the predicted.
 _OTHER = (
     "speculative",
@@ -75,28 +81,30 @@ def shapes() -> dict[str, dict[str, Any]]:
     return own | more
 
 
-@st.cache_data(show_spinner=False, max_entries=200)
-def _reference(
-    gpu_name: str, engine: str
-) -> tuple[str, dict[int, tuple[list[float], list[float]]]]:
-    link = reference_link(reference.allreduce_reference(), gpu_name, engine)
-    curves = {
-        tp: (curve.message_bytes.tolist(), curve.latency_us.tolist())
-        for tp, curve in link.curves.items()
-    }
-    return link.label, curves
-
-
 def reference_of(card: Card, engine: str) -> CurveLink:
     """The engine's kernel on other people's hosts with this card; empty where there is none."""
-    label, curves = _reference(card.names[0] if card.names else card.label, engine)
-    return CurveLink({tp: make_curve(x, y) for tp, (x, y) in curves.items()}, label, "published")
+    return _reference(card.names[0] if card.names else card.label, engine)
+
+
+@st.cache_resource(show_spinner=False, max_entries=200)
+def _reference(gpu_name: str, engine: str) -> CurveLink:
+    return reference_link(reference.allreduce_reference(), gpu_name, engine)
 
 
 def swept(engine: Engine) -> dict[str, CurveLink]:
-    """Links that an AllReduce sweep measured in graph or exposed mode, by the curve's code."""
+    """Links that an AllReduce sweep measured in graph or exposed mode, by the curve's code.
+
+    Of the runs that `offered` offers, and those that the URL names. Only to be read.
+    """
+    asked = _asked(engine, "allreduce", _LINK_KEYS)
+    return _swept(engine, runs.version(engine), asked)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _swept(_engine: Engine, version: str, asked: tuple[str, ...]) -> dict[str, CurveLink]:
+    ids = offered(_engine, ["allreduce"], asked)["id"]
     measured = runs.measurements(
-        engine, kinds=["allreduce"], metrics=METRICS, include_invalid=False
+        _engine, run_ids=ids, metrics=["allreduce_latency"], include_invalid=False
     )
     points = curve_points(measured) if not measured.empty else pd.DataFrame()
     if points.empty:
@@ -151,24 +159,33 @@ class Point:
 
 
 def points(engine: Engine) -> list[Point]:
-    """Served steps whose model, card and load are known, newest first."""
-    rows = runs.measurements(engine, kinds=["serving"], metrics=["tpot"], include_invalid=False)
+    """Served steps whose model, card and load are known.
+
+    Of the runs that `offered` offers, and the one that the URL names. Only to be read.
+    """
+    return _points(engine, runs.version(engine), _asked(engine, "serving", ("anchor",)))
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _points(_engine: Engine, version: str, asked: tuple[str, ...]) -> list[Point]:
+    ids = offered(_engine, ["serving"], asked)["id"]
+    rows = runs.measurements(
+        _engine, run_ids=ids, metrics=["tpot"], statistics=_TYPICAL, include_invalid=False
+    )
     if rows.empty or "concurrency" not in rows:
         return []
-    rows = rows[rows["statistic"].isin(_TYPICAL)].dropna(
-        subset=["value", "concurrency", "input_len", "output_len"]
-    )
+    rows = rows.dropna(subset=["value", "concurrency", "input_len", "output_len"])
     if "scenario" in rows:
         rows = rows[~rows["scenario"].fillna("").isin(["abnormal", "pressure"])]
-    known = cards()
+    known, loads = cards(), _Loads()
     found = []
     keys = ["concurrency", "input_len", "output_len"]
+    heads = runs.heads(_engine, rows["run_id"].unique())
     for run_id, own in rows.groupby("run_id", sort=False):
-        facts = _served(engine, str(run_id))
-        card = named(known, facts["gpu"])
-        if card is None or facts["config"] is None:
+        facts = _served(heads[str(run_id)], loads)
+        card, load = named(known, facts["gpu"]), facts["load"]
+        if card is None or load is None:
             continue
-        load = load_of(facts["config"])
         best = min(own["statistic"], key=_TYPICAL.index)
         for load_key, part in own[own["statistic"] == best].groupby(keys):
             batch, tokens_in, tokens_out = (int(value) for value in load_key)
@@ -194,7 +211,7 @@ def _point(
         f"{facts['model']} on {card.label}, TP={facts['tp']}{link}, {work.batch} at a time, "
         f"{work.input_tokens}/{work.output_tokens} tokens: {value:.2f} ms ({plain(origin)})"
     )
-    code = f"{run_id[:8]}-{work.batch}-{work.input_tokens}-{work.output_tokens}"
+    code = f"{run_id[:_OF_ID]}-{work.batch}-{work.input_tokens}-{work.output_tokens}"
     return Point(
         code=code,
         label=words,
@@ -210,10 +227,30 @@ def _point(
     )
 
 
-@st.cache_data(show_spinner=False, max_entries=500)
-def _served(_engine: Engine, run_id: str) -> dict[str, Any]:
-    """Model, GPU, TP size and link of a served run; config None where the model is not known."""
-    run = runs.load(_engine, run_id)
+class _Loads:
+    """What a step of each model has to do: many runs serve the same few models."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Load | None] = {}
+
+    def of(self, name: str, config: object) -> Load | None:
+        """The load of a run's own config.json, else of the shape that its model's name names."""
+        key = name if config is None else json.dumps(config, sort_keys=True)
+        if key not in self._known:
+            self._known[key] = self._read(name, config)
+        return self._known[key]
+
+    def _read(self, name: str, config: object) -> Load | None:
+        if not isinstance(config, dict):
+            config = next((shape for key, shape in shapes().items() if _says(name, key)), None)
+        try:
+            return None if config is None else load_of(config)
+        except InvalidSpec:
+            return None
+
+
+def _served(run: Result, loads: _Loads) -> dict[str, Any]:
+    """Model, GPU, TP size and link of a served run; load None where the model is not known."""
     spec = run.spec
     arm = spec.get("arm") if isinstance(spec.get("arm"), dict) else {}
     used = {str(name) for name in arm.get("gpus") or []}
@@ -221,19 +258,11 @@ def _served(_engine: Engine, run_id: str) -> dict[str, Any]:
     mine = [gpu for gpu in gpus if {str(gpu.get("uuid")), str(gpu.get("index"))} & used] or gpus
     names = {str(gpu.get("name")) for gpu in mine}
     name = str(spec.get("model_name") or spec.get("model") or "")
-    config = spec.get("model_config_json")
-    if not isinstance(config, dict):
-        config = next((shape for key, shape in shapes().items() if _says(name, key)), None)
-    if config is not None:
-        try:
-            load_of(config)
-        except InvalidSpec:
-            config = None
     flags = " ".join(str(flag).lower().replace("-", "_") for flag in arm.get("engine_args") or {})
     is_plain = int(arm.get("replicas") or 1) == 1 and not any(word in flags for word in _OTHER)
     return {
         "model": name.rstrip("/").rsplit("/", 1)[-1] or "model",
-        "config": config if is_plain else None,
+        "load": loads.of(name, spec.get("model_config_json")) if is_plain else None,
         "gpu": names.pop() if len(names) == 1 else "",
         "tp": int(arm.get("tp") or 1),
         "link": str(arm.get("link") or ""),
@@ -244,3 +273,16 @@ def _says(name: str, key: str) -> bool:
     """Whether a model's path or id names a shape: "Qwen/Qwen2.5-14B-Instruct" names qwen2.5-14b."""
     last = name.rstrip("/").rsplit("/", 1)[-1].lower()
     return last == key or last.startswith((f"{key}-", f"{key}_"))
+
+
+def _asked(engine: Engine, kind: str, keys: Sequence[str]) -> tuple[str, ...]:
+    """Ids of the runs of a kind that the URL's codes begin with, however old they are."""
+    starts = {st.query_params.get(key, "")[:_OF_ID] for key in keys}
+    starts = {start for start in starts if len(start) == _OF_ID and set(start) <= _HEX}
+    found = [
+        str(run_id)
+        for start in sorted(starts)
+        for run_id in runs.list_runs(engine, kinds=[kind], text=start)["id"]
+        if str(run_id).startswith(start)
+    ]
+    return tuple(found)

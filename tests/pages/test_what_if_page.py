@@ -11,7 +11,7 @@ from db import hosts, runs
 from models.result import Gpu, Measurement, Result, Tool
 from pages import PAGES, Entry
 from pages.charts import what_if as pictures
-from pages.widgets import what_if_sources
+from pages.widgets import offered, what_if_sources
 from settings import SHIPPED_DATA
 
 MODEL = json.loads((SHIPPED_DATA / "models" / "qwen2.5-14b.json").read_text())
@@ -53,7 +53,7 @@ def serving_run(tp, tpot_ms, *, concurrency=4, link=None, args=None, **changes):
     return Result(**(fields | changes))
 
 
-def sweep(*, mode="graph", link="off", latency_us=12.0):
+def sweep(*, mode="graph", link="off", latency_us=12.0, title="Sweep"):
     rows = [
         Measurement(
             metric="allreduce_latency",
@@ -69,7 +69,7 @@ def sweep(*, mode="graph", link="off", latency_us=12.0):
     return Result(
         kind="allreduce",
         origin="measured",
-        title="Sweep",
+        title=title,
         spec={"kind": "allreduce", "link": link},
         host=H200,
         tool=Tool(name="linkworth"),
@@ -225,6 +225,46 @@ def test_another_link_from_a_measured_point(empty_database, open_page):
     assert float(took[1]) == pytest.approx(14.05, rel=0.2)
     assert "ms longer" in text
     assert "No link could bring more than" in text
+
+
+def test_the_newest_runs_are_offered_and_those_that_a_link_names(
+    empty_database, open_page, monkeypatch
+):
+    monkeypatch.setattr(offered, "NEWEST", 1)
+    point = runs.store(empty_database, serving_run(2, [10.0], link="on"))
+    link = runs.store(empty_database, sweep(title="The old sweep"))
+    runs.store(empty_database, serving_run(2, [11.0], link="on"))
+    runs.store(empty_database, sweep(title="The new sweep"))
+
+    def offers(at):
+        return "\n".join((*select(at, "Start from").options, *select(at, "Link").options))
+
+    newest = offers(open_page("what-if"))
+    assert "11.00 ms" in newest
+    assert "The new sweep" in newest
+    assert "10.00 ms" not in newest
+    assert "The old sweep" not in newest
+    codes = {"anchor": f"{point[:8]}-4-1024-256", "link": f"{link[:8]}-graph-off-2"}
+    at = open_page("what-if", **codes)
+    assert select(at, "Start from").value == codes["anchor"]
+    assert select(at, "Link").value == codes["link"]
+
+
+def test_no_run_is_read_one_by_one(empty_database, open_page, monkeypatch):
+    runs.store(empty_database, serving_run(1, [10.0]))
+    monkeypatch.setattr(runs, "load", None)
+    assert len(what_if_sources.points(empty_database)) == 1
+    at = open_page("what-if")
+    assert not at.exception
+
+
+def test_a_new_run_is_offered_at_once(empty_database):
+    runs.store(empty_database, serving_run(1, [10.0]))
+    assert len(what_if_sources.points(empty_database)) == 1
+    runs.store(empty_database, serving_run(2, [7.0]))
+    runs.store(empty_database, sweep())
+    assert len(what_if_sources.points(empty_database)) == 2
+    assert len(what_if_sources.swept(empty_database)) == 1
 
 
 def test_eager_sweeps_are_never_a_link(empty_database):
