@@ -2,9 +2,11 @@
 
 import streamlit as st
 
+from db import runs
 from db.engine import Engine
 from pages.widgets import (
     serving_finding,
+    serving_headline,
     serving_loads,
     serving_machine,
     serving_scorecard,
@@ -16,7 +18,7 @@ from pages.widgets.badges import badge
 from pages.widgets.links import page_link
 from pages.widgets.plain import plain
 from pages.widgets.serving_arms import SINGLE, Arm, Group, figures, groups
-from pages.widgets.serving_compare import rows_of
+from pages.widgets.serving_compare import kept_rows
 from pages.widgets.serving_evidence import gather
 
 # arms whose name says so are what the others are held against
@@ -24,9 +26,9 @@ _REFERENCE_WORDS = ("off", "tp1", "eager", "baseline", "without")
 
 
 def render() -> None:
-    """Choose two arms; see warnings, finding, figures, loads, time, scorecard."""
+    """Choose two arms; see the answer, warnings, finding, figures, loads, time, scorecard."""
     engine = store.engine()
-    found = groups(engine)
+    found = groups(engine, _asked())
     if sum(len(group.arms) for group in found) < 2:
         st.info(
             "Two served arms are needed: measure an evaluation, or import two results of a "
@@ -41,25 +43,35 @@ def render() -> None:
         return
     frames = figures(engine, arms[0]), figures(engine, arms[1])
     is_paired = arms[0].group == arms[1].group != SINGLE and arms[0].origin == "measured"
-    rows = rows_of(*frames, arms, is_paired=is_paired)
+    rows = kept_rows(engine, runs.version(engine), arms, is_paired=is_paired)
     for column, arm in zip(st.columns(2), arms, strict=True):
-        column.markdown(f"**{plain(arm.name)}**  {badge(arm.origin, arm.validity)}")
-        column.caption(plain(arm.title))
-    serving_sections.warnings(engine, arms, frames, rows)
+        name = serving_headline.arm_words(arm)
+        column.markdown(f"**{plain(name)}**  {badge(arm.origin, arm.validity)}")
+        if name == arm.name:
+            column.caption(plain(arm.title))
     evidence = gather(engine, arms, frames, rows)
-    is_vetoed = serving_finding.finding(engine, arms, rows, evidence)
+    is_vetoed = serving_finding.answer(engine, arms, rows, evidence)
+    serving_sections.warnings(engine, arms, frames, rows)
+    serving_finding.finding(engine, arms, rows, evidence, is_vetoed=is_vetoed)
     serving_sections.comparison(arms, rows, is_vetoed=is_vetoed)
-    serving_sections.everything(arms, frames)
+    serving_sections.everything(engine, arms)
     serving_loads.loads(engine, arms, frames)
     serving_loads.batching(arms, frames, rows)
     serving_sections.distributions(engine, arms, frames)
     serving_machine.phases(engine, arms, frames)
     serving_machine.telemetry(engine, arms, frames)
-    serving_machine.recomputed(engine, arms, frames)
+    serving_machine.recomputed(engine, arms)
     serving_scorecard.render(engine, arms, frames, evidence)
     study_panel.render(engine, [arm.study for arm in arms])
     serving_sections.conditions(engine, arms)
     page_link("method", "How these numbers come about", topic="serving")
+
+
+def _asked() -> set[str]:
+    """Runs and evaluations that the URL names."""
+    codes = [st.query_params.get(name, "") for name in ("evaluation", "a", "b")]
+    found = {code.partition("|")[0] for code in codes}
+    return (found | set(st.query_params.get("runs", "").split(","))) - {""}
 
 
 def _group(found: list[Group]) -> Group:
@@ -131,7 +143,9 @@ def _arms(engine: Engine, group: Group) -> tuple[Arm, Arm] | None:
 
 def _label(arm: Arm) -> str:
     title = arm.title.split(",")[0]
-    return arm.name if arm.name in title or title in arm.name else f"{arm.name} · {title}"
+    if arm.name in title or title in arm.name:
+        return serving_headline.arm_words(arm)
+    return f"{arm.name} · {title}"
 
 
 def _usual(engine: Engine, group: Group) -> tuple[str, str]:

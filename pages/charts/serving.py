@@ -10,6 +10,12 @@ from pages.charts.theme import PALETTE, ROW, colour, dash, names_above, shape
 _ZERO = "#8A8F98"  # reads on both backgrounds
 _WORDS = ["better", "worse", "same within 2 %", "not shown", "direction only", "differs"]
 _WORD_SHAPES = ["triangle-up", "triangle-down", "circle", "cross", "diamond", "square"]
+# the page's height of a picture holds its axes and its legend, a line a name
+_PLOT, _LINE = 300, 20
+_SHORT_MIN = 3.0  # below, a time axis counts seconds
+_WORD_COLOURS = [PALETTE[2], PALETTE[1], PALETTE[0], _ZERO, PALETTE[0], PALETTE[5]]
+# where a change of throughput comes from
+BATCHING, OTHER_ARM = "batching", "the other arm"
 
 
 def changes(frame: pd.DataFrame) -> alt.LayerChart:
@@ -22,9 +28,20 @@ def changes(frame: pd.DataFrame) -> alt.LayerChart:
     order = list(rows.sort_values("order")["line"])
     y = names_above("line", sort=order)
     # an interval of too few rounds may be endless: it must not squeeze the others
-    far = max(10.0, 2.5 * float(rows["change_pct"].abs().max()))
+    most = float(rows["change_pct"].abs().max())
+    ends = rows[["low_pct", "high_pct"]].astype(float).abs().max().max()
+    far = max(10.0, 1.2 * min(2.0 * most, max(most, 0.0 if pd.isna(ends) else float(ends))))
     scale = alt.Scale(domain=[-min(far, 100.0), far], clamp=True)
-    x = alt.X("change_pct:Q", title="change against the reference (%)", scale=scale)
+    x = alt.X(
+        "change_pct:Q",
+        title="change against the reference (%)",
+        scale=scale,
+        axis=alt.Axis(tickCount=8),
+    )
+    # only the words that occur: each keeps its shape and colour
+    present = [word for word in _WORDS if word in set(rows["verdict"])]
+    places = [_WORDS.index(word) for word in present]
+    legend = alt.Legend(title=None, orient="bottom", columns=2, symbolOpacity=1)
     zero = alt.Chart(pd.DataFrame({"x": [0.0]})).mark_rule(color=_ZERO).encode(x=alt.X("x:Q"))
     margin = (
         alt.Chart(pd.DataFrame({"a": [-2.0], "b": [2.0]}))
@@ -39,14 +56,19 @@ def changes(frame: pd.DataFrame) -> alt.LayerChart:
     )
     points = (
         alt.Chart(rows)
-        .mark_point(filled=True, size=90, color=PALETTE[0])
+        .mark_point(filled=True, size=90, opacity=1)
         .encode(
             x=x,
             y=y,
+            color=alt.Color(
+                "verdict:N",
+                scale=alt.Scale(domain=present, range=[_WORD_COLOURS[i] for i in places]),
+                legend=legend,
+            ),
             shape=alt.Shape(
                 "verdict:N",
-                scale=alt.Scale(domain=_WORDS, range=_WORD_SHAPES),
-                legend=alt.Legend(title=None, orient="bottom", columns=2),
+                scale=alt.Scale(domain=present, range=[_WORD_SHAPES[i] for i in places]),
+                legend=legend,
             ),
             tooltip=[
                 alt.Tooltip("figure:N"),
@@ -79,7 +101,9 @@ def rounds(frame: pd.DataFrame, title: str, arms: Sequence[str]) -> alt.Chart:
             y=alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)),
             color=colour("arm", arms),
             shape=shape("arm", arms),
-            fillOpacity=alt.condition("datum.state == 'valid'", alt.value(0.9), alt.value(0)),
+            fillOpacity=alt.FillOpacityValue(
+                0, condition={"test": "datum.state == 'valid'", "value": 0.9}
+            ),
             column=alt.Column("workload:N", title=None, header=alt.Header(labelLimit=240)),
             tooltip=[
                 alt.Tooltip("workload:N"),
@@ -115,11 +139,11 @@ def distribution(frame: pd.DataFrame, title: str, arms: Sequence[str]) -> alt.Ch
                 alt.Tooltip("share:Q"),
             ],
         )
-        .properties(height=280)
+        .properties(height=_PLOT + _LINE * len(arms))
     )
 
 
-def load_curve(frame: pd.DataFrame, y: str, title: str, arms: Sequence[str]) -> alt.Chart:
+def load_curve(frame: pd.DataFrame, y: str, title: str, arms: Sequence[str]) -> alt.LayerChart:
     """A figure against concurrency, one line an arm.
 
     Args:
@@ -128,27 +152,26 @@ def load_curve(frame: pd.DataFrame, y: str, title: str, arms: Sequence[str]) -> 
         title: Of the value axis, with its unit.
         arms: Names in order.
     """
-    return (
-        alt.Chart(frame)
-        .mark_line(point=alt.OverlayMarkDef(size=60))
-        .encode(
-            x=alt.X(
-                "concurrency:Q",
-                title="concurrency (requests in flight)",
-                scale=alt.Scale(type="log", base=2, nice=False),
-                axis=alt.Axis(values=sorted(set(frame["concurrency"])), format="d"),
-            ),
-            y=alt.Y(f"{y}:Q", title=title),
-            color=colour("arm", arms, is_filled=True),
-            strokeDash=dash("arm", arms),
-            tooltip=[
-                alt.Tooltip("arm:N"),
-                alt.Tooltip("concurrency:Q"),
-                alt.Tooltip(f"{y}:Q", format=".4g"),
-            ],
-        )
-        .properties(height=340)
+    base = alt.Chart(frame).encode(
+        x=alt.X(
+            "concurrency:Q",
+            title="concurrency (requests in flight)",
+            scale=alt.Scale(type="log", base=2, nice=False),
+            axis=alt.Axis(values=sorted(set(frame["concurrency"])), format="d"),
+        ),
+        y=alt.Y(f"{y}:Q", title=title),
+        color=colour("arm", arms, is_filled=True),
     )
+    lines = base.mark_line().encode(strokeDash=dash("arm", arms))
+    points = base.mark_point(filled=True, size=70, opacity=1).encode(
+        shape=shape("arm", arms),
+        tooltip=[
+            alt.Tooltip("arm:N"),
+            alt.Tooltip("concurrency:Q"),
+            alt.Tooltip(f"{y}:Q", format=".4g"),
+        ],
+    )
+    return alt.layer(lines, points).properties(height=320)
 
 
 def trade(frame: pd.DataFrame, ttft_ms: float, arms: Sequence[str]) -> alt.LayerChart:
@@ -167,12 +190,12 @@ def trade(frame: pd.DataFrame, ttft_ms: float, arms: Sequence[str]) -> alt.Layer
     )
     base = alt.Chart(frame).encode(
         x=alt.X("ttft_ms:Q", title="time to first token, median (ms)"),
-        y=alt.Y("output_tok_s:Q", title="output throughput (tok/s)"),
+        y=alt.Y("output_tok_s:Q", title="Output throughput (tok/s)"),
         color=colour("arm", arms, is_filled=True),
         order=alt.Order("concurrency:Q"),
     )
     lines = base.mark_line().encode(strokeDash=dash("arm", arms))
-    points = base.mark_point(filled=True, size=70).encode(
+    points = base.mark_point(filled=True, size=70, opacity=1).encode(
         shape=shape("arm", arms),
         tooltip=[
             alt.Tooltip("arm:N"),
@@ -227,36 +250,46 @@ def over_time(
         series: Column that tells the lines apart.
         names: Its values in order.
     """
+    is_short = float(frame["minutes"].max()) < _SHORT_MIN
+    seconds = frame.assign(seconds=60 * frame["minutes"]) if is_short else frame
+    at = ("seconds:Q", "time (s)") if is_short else ("minutes:Q", "time (min)")
     return (
-        alt.Chart(frame)
+        alt.Chart(seconds)
         .mark_line(point=len(frame) < 200)
         .encode(
-            x=alt.X("minutes:Q", title="time (min)"),
+            x=alt.X(at[0], title=at[1]),
             y=alt.Y(f"{y}:Q", title=title, scale=alt.Scale(zero=False)),
-            color=colour(series, names),
+            color=colour(series, names, is_filled=True),
             strokeDash=dash(series, names),
             tooltip=[
                 alt.Tooltip(f"{series}:N"),
-                alt.Tooltip("minutes:Q"),
+                alt.Tooltip(at[0], format=".4g"),
                 alt.Tooltip(f"{y}:Q", format=".4g"),
             ],
         )
-        .properties(height=240)
+        .properties(height=_PLOT + _LINE * len(names))
     )
 
 
-def beside(frame: pd.DataFrame) -> alt.Chart:
+def beside(frame: pd.DataFrame) -> alt.LayerChart:
     """What batching brings beside what the other arm brings, as bars from 0.
 
     Args:
-        frame: Columns what, gain_pct, low_pct, high_pct.
+        frame: Columns what, from (`BATCHING` or `OTHER_ARM`), gain_pct, low_pct, high_pct.
     """
-    base = alt.Chart(frame).encode(y=names_above("what"))
-    bars = base.mark_bar(color=PALETTE[0], height=16).encode(
-        x=alt.X("gain_pct:Q", title="change of output throughput (%)"),
+    base = alt.Chart(frame).encode(
+        y=names_above("what"),
+        color=alt.Color(
+            "from:N",
+            scale=alt.Scale(domain=[BATCHING, OTHER_ARM], range=[PALETTE[4], PALETTE[0]]),
+            legend=alt.Legend(title=None, orient="bottom", columns=2),
+        ),
+    )
+    bars = base.mark_bar(height=16).encode(
+        x=alt.X("gain_pct:Q", title="change of output throughput (%)", axis=alt.Axis(tickCount=8)),
         tooltip=[alt.Tooltip("what:N"), alt.Tooltip("gain_pct:Q", format="+.1f")],
     )
-    spans = base.mark_rule(strokeWidth=6, color=PALETTE[1]).encode(
+    spans = base.mark_rule(strokeWidth=6).encode(
         x=alt.X("low_pct:Q"),
         x2=alt.X2("high_pct:Q"),
         tooltip=[alt.Tooltip("what:N"), alt.Tooltip("low_pct:Q"), alt.Tooltip("high_pct:Q")],

@@ -14,49 +14,72 @@ from pages.widgets.plain import plain
 from pages.widgets.serving_arms import Arm, cell_words, facts_of
 from pages.widgets.serving_compare import MAIN, Row
 from pages.widgets.serving_evidence import is_same_arm, stack_words
+from pages.widgets.serving_headline import headline
 
 Arms = tuple[Arm, Arm]
 Facts = Sequence[Sequence[dict[str, Any]]]
 LONGEST = 1000
 
 
-def finding(engine: Engine, arms: Arms, rows: Sequence[Row], evidence: Evidence) -> bool:
-    """The comparison in words, with its conditions and what it does not say.
+def answer(engine: Engine, arms: Arms, rows: Sequence[Row], evidence: Evidence) -> bool:
+    """The answer first, in one sentence: a veto, or what changed.
 
     Returns:
         Whether it is vetoed: nothing may be concluded from the figures.
     """
-    st.subheader("Finding")
-    facts = [facts_of(engine, arm) for arm in arms]
-    veto = veto_words(arms, rows, facts, evidence)
+    veto = veto_words(arms, rows, [facts_of(engine, arm) for arm in arms], evidence)
     if veto:
         st.error(f"**No verdict.** {plain(veto, LONGEST)}")
+        return True
+    words = headline(arms, rows)
+    if words:
+        st.markdown(f"**{plain(words, LONGEST)}**")
     else:
-        main = [row for row in rows if (row.metric, row.statistic) in MAIN]
-        main = main or [row for row in rows if row.printed]
-        if not main:
-            st.info("The two arms share no figure. Choose arms with the same workloads.")
-            return False
+        st.info("The two arms share no figure. Choose arms with the same workloads.")
+    return False
+
+
+def finding(
+    engine: Engine, arms: Arms, rows: Sequence[Row], evidence: Evidence, *, is_vetoed: bool
+) -> None:
+    """The comparison workload by workload, with its conditions and what it does not say."""
+    facts = [facts_of(engine, arm) for arm in arms]
+    main = [row for row in rows if (row.metric, row.statistic) in MAIN]
+    main = main or [row for row in rows if row.printed]
+    if not main and not is_vetoed:
+        return
+    st.subheader("Finding")
+    if not is_vetoed:
         if is_same_arm(facts[0], facts[1]):
             st.info(plain(against_itself(main), LONGEST))
-        for row in main:
-            st.markdown(_line(row, arms))
+        for cell in dict.fromkeys(row.cell for row in main):
+            st.markdown(_line([row for row in main if row.cell == cell]))
     st.caption(plain(conditions_words(arms, rows, facts), LONGEST))
     st.caption(plain(limits_words(rows, facts, evidence), LONGEST))
-    return bool(veto)
 
 
-def _line(row: Row, arms: Arms) -> str:
-    known = metric(row.metric)
-    words = (
-        row.result.words
-        if row.result is not None
-        else f"{row.printed} (printed by the author, without values)."
-    )
-    return (
-        f"- **{plain(cell_words(row.cell))}**, {known.label[0].lower()}{known.label[1:]} of "
-        f"{plain(arms[1].name)} against {plain(arms[0].name)}: {plain(words)}"
-    )
+def _line(rows: Sequence[Row]) -> str:
+    """One workload's changes; what is said of all of them is said once."""
+    parts, tails = [], []
+    for row in rows:
+        known = metric(row.metric)
+        words = (
+            row.result.words
+            if row.result is not None
+            else f"{row.printed}, printed by the author without values."
+        )
+        head, _, tail = words.rstrip(".").partition(", ")
+        parts.append((f"{known.label[0].lower()}{known.label[1:]}", head))
+        tails.append(tail)
+    if len(set(tails)) == 1:
+        said = ", ".join(" ".join(part) for part in parts)
+        said += f" ({tails[0]})" if tails[0] else ""
+    else:
+        said = "; ".join(
+            f"{label} {head}" + (f", {tail}" if tail else "")
+            for (label, head), tail in zip(parts, tails, strict=True)
+        )
+    return f"- **{plain(cell_words(rows[0].cell))}**: {plain(said, LONGEST)}."
 
 
 def veto_words(arms: Arms, rows: Sequence[Row], facts: Facts, evidence: Evidence) -> str:

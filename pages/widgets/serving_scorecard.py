@@ -44,12 +44,12 @@ def render(
     cards = scorecard(evidence)
     counted = {state: sum(card.status == state for card in cards) for state in MARKS}
     words = ", ".join(f"{count} {state}" for state, count in counted.items() if count)
-    st.caption(f"Ten dimensions: {words}. A dimension has evidence, or says what is missing.")
+    marked = ", ".join(f"{MARKS[state]} {n} {state}" for state, n in counted.items() if n)
+    st.caption(f"Ten dimensions: {marked}. A dimension has evidence, or says what is missing.")
     table(
         pd.DataFrame(
             {
-                "dimension": [card.title for card in cards],
-                "status": [f"{MARKS[card.status]} {card.status}" for card in cards],
+                "dimension": [f"{MARKS[card.status]} {card.title}" for card in cards],
                 "evidence": [" ".join(card.evidence) for card in cards],
                 "missing": [" ".join(card.missing) for card in cards],
             }
@@ -57,22 +57,15 @@ def render(
         "link-ab-scorecard",
         f"Scorecard of {arms[1].name} against {arms[0].name}: {words}",
         key="ab-scorecard",
+        is_wrapped=True,
     )
-    for card in cards:
-        _card(card)
+    with st.expander("What each dimension asks"):
+        for card in cards:
+            st.markdown(f"- **{card.title}**: {plain(card.reads, 1000)}")
     _fill(engine, arms, cards)
     _checks(evidence)
     _alerts(engine, arms, frames)
     _drill(engine, arms)
-
-
-def _card(card: Card) -> None:
-    with st.expander(f"{MARKS[card.status]} **{card.title}**: {card.status}"):
-        st.caption(card.reads)
-        for text in card.evidence:
-            st.markdown(f"- {plain(text, 1000)}")
-        for text in card.missing:
-            st.markdown(f"- *missing*: {plain(text, 1000)}")
 
 
 def _fill(engine: Engine, arms: tuple[Arm, Arm], cards: list[Card]) -> None:

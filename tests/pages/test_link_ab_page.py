@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from serving_runs import EVALUATION, arm_result, row, said
 from sqlalchemy import Engine
+from streamlit.testing.v1 import AppTest
 
 from db import jobs, runs, scenarios
 from models.errors import ReadOnly
@@ -15,6 +16,7 @@ from pages.widgets.serving_arms import figures, groups, rounds_of
 from pages.widgets.serving_compare import rows_of, table_of
 from pages.widgets.serving_confounds import speculation
 from pages.widgets.serving_evidence import DRILL_PAGE, gather
+from pages.widgets.serving_headline import headline
 from settings import settings
 
 PUBLISHED = "nvlink-on-4x3090"
@@ -39,6 +41,11 @@ def arms_of(engine: Engine, group: str, first: str, second: str) -> tuple[Any, A
     return by_name[first], by_name[second]
 
 
+def card_of(at: AppTest) -> Any:
+    """The scorecard: the table whose rows are dimensions."""
+    return next(item.value for item in at.table if "dimension" in item.value)
+
+
 def compared(engine: Engine, group: str, first: str, second: str) -> Any:
     arms = arms_of(engine, group, first, second)
     rows = rows_of(figures(engine, arms[0]), figures(engine, arms[1]), arms, is_paired=False)
@@ -60,6 +67,35 @@ def test_the_published_study_is_there_from_a_first_start(database: Engine, open_
     assert "One round per configuration" in words  # the study's own confounds come first
     assert "+22.4 % instead of +25.5 %" in words
     assert len(at.get("vega_lite_chart")) >= 2
+
+
+@pytest.mark.parametrize(
+    ("group", "first", "second", "words"),
+    [
+        (
+            PUBLISHED,
+            "B",
+            "A",
+            "A (TP=2 on the NVLink pair) instead of B (TP=2 across pairs): output throughput 25 "
+            "to 53 % higher; time to first token 41 to 45 % shorter; time per output token 15 to "
+            "30 % shorter. The direction counts, not the size: fewer than 3 rounds an arm.",
+        ),
+        (
+            RANGES,
+            "link off",
+            "link on",
+            "link on instead of link off: output throughput +8 to +10 % at concurrency 1, "
+            "+13 to +15 % at concurrency 4; time to first token -23 % at concurrency 4; latency "
+            "(kind not stated), p99 -50 % at concurrency 4. As its author printed it, without "
+            "values to check it by.",
+        ),
+    ],
+)
+def test_the_answer_in_one_sentence(
+    database: Engine, group: str, first: str, second: str, words: str
+) -> None:
+    arms, rows, _ = compared(database, group, first, second)
+    assert headline(arms, rows) == words
 
 
 def test_the_published_tables_to_the_printed_digit(database: Engine) -> None:
@@ -182,9 +218,9 @@ def test_the_scorecard_fills_itself_and_queues_what_is_missing(
     measured: Engine, open_page: Any
 ) -> None:
     at = open_page("link-ab", evaluation=EVALUATION)
-    titles = [item.label for item in at.expander]
-    assert any("Throughput" in text and "shown" in text for text in titles)
-    assert any("Stability" in text and "partly" in text for text in titles)
+    dimensions = list(card_of(at)["dimension"])
+    assert "✓ Throughput" in dimensions
+    assert "◐ Stability" in dimensions
     at.button(key="ab-queue").click().run()
     assert not at.exception
     queued = jobs.list_jobs(measured)
@@ -209,7 +245,7 @@ def test_a_rollback_drill_is_kept_and_shown(measured: Engine, open_page: Any) ->
     serving_scorecard.record_drill(measured, EVALUATION, "2026-11-28", "back on 570 in 14 min")
     assert len(scenarios.list_scenarios(measured, DRILL_PAGE)) == 1
     at = open_page("link-ab", evaluation=EVALUATION)
-    assert "2026-11-28, back on 570 in 14 min" in said(at)
+    assert any("2026-11-28, back on 570 in 14 min" in text for text in card_of(at)["evidence"])
 
 
 def test_a_demo_records_and_queues_nothing(
@@ -258,4 +294,4 @@ def test_soak_windows_become_drift_charts(measured: Engine, open_page: Any) -> N
     assert not at.exception
     alts = " ".join(item.proto.alt for item in at.get("vega_lite_chart"))
     assert "14 at first, 14.4 at last" in alts
-    assert "link-on: 8 h, 45 requests, 0 failed" in said(at)
+    assert any("link-on: 8 h, 45 requests, 0 failed" in text for text in card_of(at)["evidence"])
