@@ -16,8 +16,9 @@ from pages.widgets import (
 )
 from pages.widgets.badges import badge
 from pages.widgets.links import page_link
+from pages.widgets.offered import say_what_is_left_out
 from pages.widgets.plain import plain
-from pages.widgets.serving_arms import SINGLE, Arm, Group, figures, groups
+from pages.widgets.serving_arms import KINDS, SINGLE, Arm, Group, figures, groups
 from pages.widgets.serving_compare import kept_rows
 from pages.widgets.serving_evidence import gather
 
@@ -38,6 +39,7 @@ def render() -> None:
         page_link("runs", "Import results")
         return
     group = _group(found)
+    say_what_is_left_out(engine, KINDS, "served runs")
     arms = _arms(engine, group)
     if arms is None:
         return

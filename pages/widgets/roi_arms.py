@@ -22,6 +22,7 @@ from pages.widgets.serving_arms import (
     SINGLE,
     Arm,
     Cell,
+    Group,
     cell_of,
     facts_of,
     figures,
@@ -104,8 +105,19 @@ class Reader:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         # evaluations that can be weighed, by code
-        self.groups = {group.code: group for group in groups(engine) if group.code != SINGLE}
+        self.groups: dict[str, Group] = {}
         self._arms: dict[str, Known] = {}
+        self._add()
+
+    def look_for(self, code: str) -> None:
+        """Offer an evaluation too that is too old to be offered, where there is one."""
+        if code and code not in self.groups:
+            self._add(code)
+
+    def _add(self, *asked: str) -> None:
+        for group in groups(self.engine, asked):
+            if group.code != SINGLE:
+                self.groups.setdefault(group.code, group)
 
     def bare(self, arm: Arm) -> Known:
         """An arm without its loads: what it has of figures and facts."""

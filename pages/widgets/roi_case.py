@@ -121,8 +121,9 @@ def resolve(
         query: The state, as the URL holds it.
         today: For the age of figures.
     """
-    found = reader.groups
     source = query.get("source", "")
+    reader.look_for(source)
+    found = reader.groups
     if source not in found and source != HAND:
         source = first_source(query, found)
     use = USE_CASES.get(query.get("use", ""), USE_CASES["online"])

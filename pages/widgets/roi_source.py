@@ -38,10 +38,11 @@ _METRIC_WORDS: Mapping[str, str] = {
 
 def render(reader: Reader) -> None:
     """Draw the choices; each stands in the URL afterwards."""
+    query = roi_state.current()
+    reader.look_for(query.get("source", ""))
     found = reader.groups
     labels = {code: f"{group.label} · {plain(group.origin)}" for code, group in found.items()}
     labels[HAND] = f"No evaluation: everything by hand · {plain('assumed')}"
-    query = roi_state.current()
     left, right = st.columns([3, 2])
     with left:
         source = roi_state.choose("source", "Evidence", labels, first_source(query, found))

@@ -1,6 +1,6 @@
 """Which arms there are, and their figures by workload and round. Draws nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +10,10 @@ import streamlit as st
 from db import runs, studies
 from db.engine import Engine
 from models.rounds import Round
+from pages.widgets.offered import offered
 
 KINDS = ("serving", "engine", "soak")
+MOST_RUNS = 5000  # of all evaluations that are offered
 SINGLE = "single"  # the group of runs that belong to no evaluation
 _ORIGINS = {"measured": 0, "imported": 1, "published": 2}  # in this order
 CELL = ("scenario", "concurrency", "request_rate", "input_len", "output_len")
@@ -69,11 +71,25 @@ class Group:
     arms: tuple[Arm, ...] = field(default=())
 
 
-def groups(engine: Engine) -> list[Group]:
-    """Evaluations, one's own and measured ones first; at the end the runs that belong to none."""
-    listed = runs.list_runs(engine, kinds=KINDS, limit=2000).iloc[::-1]
-    shipped = set(runs.list_runs(engine, kinds=KINDS, shipped=True, limit=2000)["id"])
+def groups(engine: Engine, asked: Collection[str] = ()) -> list[Group]:
+    """Evaluations, one's own, measured and newest first; at the end the runs that belong to none.
+
+    Of the runs that `offered` offers, and always whole evaluations. Only to be read.
+
+    Args:
+        engine: The database.
+        asked: Runs and evaluations that a link names, however old.
+    """
     titles = {study["id"]: study["title"] for study in studies.list_studies(engine)}
+    return _groups(engine, runs.version(engine), tuple(sorted(set(asked))), titles)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _groups(
+    _engine: Engine, version: str, asked: tuple[str, ...], titles: dict[str, str]
+) -> list[Group]:
+    listed = _listed(_engine, asked)
+    shipped = set(runs.list_runs(_engine, kinds=KINDS, shipped=True)["id"])
     together: dict[str, dict[str, list[Any]]] = {}
     alone: list[Arm] = []
     for row in listed.itertuples():
@@ -87,10 +103,27 @@ def groups(engine: Engine) -> list[Group]:
         first = next(iter(arms.values()))[0]
         label = titles.get(code) or _evaluation_words(first, members, titles)
         found.append(Group(code, label, first.origin, members))
-    found.sort(key=lambda group: _rank(group, shipped))
+    places = {group.code: place for place, group in enumerate(found)}
+
+    def order(group: Group) -> tuple[bool, int, int]:
+        is_shipped, rank = _rank(group, shipped)
+        # one's own newest first; what came with the app in the order in which it came
+        return is_shipped, rank, places[group.code] if is_shipped else -places[group.code]
+
+    found.sort(key=order)
     if alone:
         found.append(Group(SINGLE, "Single runs", "", tuple(reversed(alone))))
     return found
+
+
+def _listed(engine: Engine, asked: tuple[str, ...]) -> pd.DataFrame:
+    """Runs oldest first: those that are offered, and what else their evaluations have."""
+    newest = offered(engine, KINDS, asked)
+    whole = {*asked, *newest["evaluation"].dropna()}
+    parts = [newest, runs.list_runs(engine, kinds=KINDS, evaluations=whole, limit=MOST_RUNS)]
+    listed = pd.concat([part for part in parts if not part.empty] or parts[:1])
+    listed = listed.drop_duplicates("id").sort_values("created_at", ascending=False, kind="stable")
+    return listed.iloc[::-1]
 
 
 def _rank(group: Group, shipped: set[str]) -> tuple[bool, int]:
@@ -139,7 +172,7 @@ def run_facts(_engine: Engine, run_id: str, version: str) -> dict[str, Any]:
     Args:
         _engine: The database.
         run_id: Which run.
-        version: Anything that changes when the run gets more rounds, for the cache.
+        version: Of all runs, see `db.runs.version`.
     """
     run = runs.head(_engine, run_id)
     rounds = runs.rounds(_engine, run_id)
@@ -162,22 +195,24 @@ def run_facts(_engine: Engine, run_id: str, version: str) -> dict[str, Any]:
 
 def facts_of(engine: Engine, arm: Arm) -> list[dict[str, Any]]:
     """`run_facts` of every run of an arm."""
-    counted = {run_id: str(len(runs.rounds(engine, run_id))) for run_id in arm.run_ids}
-    return [run_facts(engine, run_id, counted[run_id]) for run_id in arm.run_ids]
+    version = runs.version(engine)
+    return [run_facts(engine, run_id, version) for run_id in arm.run_ids]
 
 
 def figures(engine: Engine, arm: Arm) -> pd.DataFrame:
-    """All measurements of an arm, with the validity of each round and its cell."""
-    frame = runs.measurements(engine, run_ids=list(arm.run_ids))
+    """All measurements of an arm, with the validity of each round and its cell. Only to be read."""
+    return _figures(engine, runs.version(engine), arm.run_ids)
+
+
+@st.cache_resource(show_spinner=False, max_entries=64)
+def _figures(_engine: Engine, version: str, run_ids: tuple[str, ...]) -> pd.DataFrame:
+    frame = runs.measurements(_engine, run_ids=run_ids)
     for name in CELL:
         if name not in frame:
             frame[name] = None
     if frame.empty:
         return frame.assign(round_validity=[], cell=[], own_round=[], own_part=[])
-    states = {
-        run_id: run_facts(engine, run_id, str(len(runs.rounds(engine, run_id))))["validity"]
-        for run_id in arm.run_ids
-    }
+    states = {run_id: run_facts(_engine, run_id, version)["validity"] for run_id in run_ids}
     frame["round_validity"] = [
         states[run].get(int(number) if pd.notna(number) else None, validity)
         for run, number, validity in zip(
@@ -249,26 +284,30 @@ def cell_order(cell: Cell) -> tuple[Any, ...]:
 
 def rounds_of(frame: pd.DataFrame, metric: str, statistic: str, cell: Cell) -> list[Round]:
     """A figure's value of every round of an arm, by one definition."""
-    rows = frame[
+    wanted = (
         (frame["metric"] == metric)
         & (frame["statistic"] == statistic)
         & (frame["cell"] == cell)
         & frame["value"].notna()
         & (frame["kind"] != "soak")
-    ]
-    if "phase" in rows and metric != "phase_time":
-        rows = rows[rows["phase"].isna()]
-    if rows.empty:
+    )
+    if "phase" in frame and metric != "phase_time":
+        wanted &= frame["phase"].isna()
+    if not wanted.any():
         return []
-    rows = rows[rows["definition"] == rows["definition"].iloc[0]]
+    # a page asks for a hundred figures: few columns, and no row as an object
+    columns = ("definition", "value", "round", "part", "round_validity")
+    rows = list(zip(*(frame.loc[wanted, name] for name in columns), strict=True))
     return [
         Round(
-            value=float(row.value),
-            round=int(row.round) if pd.notna(row.round) else place,
-            start=int(row.part) if pd.notna(row.part) else None,
-            valid=row.round_validity != "invalid",
+            value=float(value),
+            round=int(number) if pd.notna(number) else place,
+            start=int(part) if pd.notna(part) else None,
+            valid=validity != "invalid",
         )
-        for place, row in enumerate(rows.itertuples())
+        for place, (_, value, number, part, validity) in enumerate(
+            row for row in rows if row[0] == rows[0][0]
+        )
     ]
 
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+import streamlit as st
 
+from db.engine import Engine
 from models.comparison import VERDICT_WORDS, Comparison, compare
 from models.definitions import comparable
 from models.metrics import metric
@@ -16,6 +18,7 @@ from pages.widgets.serving_arms import (
     Cell,
     cell_words,
     definition_of,
+    figures,
     rounds_of,
     shared_cells,
 )
@@ -96,6 +99,22 @@ def rows_of(
                 found.append(row)
         found += _only_printed(left, right, arms, cell, found)
     return found
+
+
+@st.cache_resource(show_spinner=False, max_entries=32)
+def kept_rows(
+    _engine: Engine, version: str, arms: tuple[Arm, Arm], *, is_paired: bool
+) -> list[Row]:
+    """`rows_of` two arms, kept while the runs are the same. Only to be read.
+
+    Args:
+        _engine: The database.
+        version: Of its runs, see `db.runs.version`.
+        arms: The two arms.
+        is_paired: Whether the plan pairs rounds by seed.
+    """
+    left, right = (figures(_engine, arm) for arm in arms)
+    return rows_of(left, right, arms, is_paired=is_paired)
 
 
 def _row(

@@ -11,7 +11,14 @@ from models.serving import AGREEMENT, statistics_of
 from pages.charts import serving as pictures
 from pages.widgets.downloads import chart, table
 from pages.widgets.plain import plain
-from pages.widgets.serving_arms import Arm, cell_words, facts_of, samples_of, shared_cells
+from pages.widgets.serving_arms import (
+    Arm,
+    cell_words,
+    facts_of,
+    figures,
+    samples_of,
+    shared_cells,
+)
 from pages.widgets.serving_evidence import cause_of, cells_with_phases, phases_of
 
 Arms = tuple[Arm, Arm]
@@ -175,14 +182,9 @@ def _drift_charts(arms: Arms, drift: pd.DataFrame) -> None:
             )
 
 
-def recomputed(engine: Engine, arms: Arms, frames: Frames) -> None:
+def recomputed(engine: Engine, arms: Arms) -> None:
     """Every latency figure recomputed from the requests, beside the tool's own."""
-    lines = []
-    for arm, frame in zip(arms, frames, strict=True):
-        for cell in shared_cells(*frames):
-            for name in ("ttft", "tpot", "itl", "e2el"):
-                for item in samples_of(engine, arm, name, cell):
-                    lines += _beside(arm, frame, cell, name, item)
+    lines = _recomputed(engine, runs.version(engine), arms)
     if not lines:
         return
     frame = pd.DataFrame(lines)
@@ -206,6 +208,21 @@ def recomputed(engine: Engine, arms: Arms, frames: Frames) -> None:
             f"{len(frame)} figures recomputed, largest difference {worst:.2g} %",
             key="ab-recomputed",
         )
+
+
+@st.cache_data(show_spinner=False, max_entries=32)
+def _recomputed(_engine: Engine, version: str, arms: Arms) -> list[dict[str, object]]:
+    """Lines of the table; a server's runs hold hundreds of thousands of gaps between tokens."""
+    frames = [figures(_engine, arm) for arm in arms]
+    cells = shared_cells(*frames)
+    return [
+        line
+        for arm, frame in zip(arms, frames, strict=True)
+        for cell in cells
+        for name in ("ttft", "tpot", "itl", "e2el")
+        for item in samples_of(_engine, arm, name, cell)
+        for line in _beside(arm, frame, cell, name, item)
+    ]
 
 
 def _beside(

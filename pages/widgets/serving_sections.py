@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from db import runs
 from db.engine import Engine
 from models.metrics import metric
 from models.serving import ecdf
@@ -19,6 +20,7 @@ from pages.widgets.serving_arms import (
     cell_order,
     cell_words,
     facts_of,
+    figures,
     rounds_of,
     samples_of,
     shared_cells,
@@ -153,10 +155,24 @@ def comparison(arms: Arms, rows: Sequence[Row], *, is_vetoed: bool = False) -> N
 _ALWAYS = frozenset({"workload", "figure", "verdict"})
 
 
-def everything(arms: Arms, frames: Frames) -> None:
+def everything(engine: Engine, arms: Arms) -> None:
     """All figures of each arm, also those that the other has not."""
+    lines = _all_figures(engine, runs.version(engine), arms)
+    if lines:
+        with st.expander("All figures of each arm"):
+            table(
+                pd.DataFrame(lines),
+                "link-ab-figures",
+                f"{len(lines)} figures of both arms, each round",
+                key="ab-figures",
+            )
+
+
+@st.cache_data(show_spinner=False, max_entries=32)
+def _all_figures(_engine: Engine, version: str, arms: Arms) -> list[dict[str, str]]:
     lines = []
-    for arm, frame in zip(arms, frames, strict=True):
+    for arm in arms:
+        frame = figures(_engine, arm)
         if frame.empty:
             continue
         for cell in sorted(set(frame.loc[frame["kind"] != "soak", "cell"]), key=cell_order):
@@ -178,14 +194,7 @@ def everything(arms: Arms, frames: Frames) -> None:
                         "unit": known.unit,
                     }
                 )
-    if lines:
-        with st.expander("All figures of each arm"):
-            table(
-                pd.DataFrame(lines),
-                "link-ab-figures",
-                f"{len(lines)} figures of both arms, each round",
-                key="ab-figures",
-            )
+    return lines
 
 
 def _each_round(arms: Arms, rows: Sequence[Row]) -> None:
