@@ -44,16 +44,32 @@ def load_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
-def ids(load_dir: Path) -> dict[str, list[str]]:
-    """The newest six measured runs of each kind."""
+def named(load_dir: Path) -> dict[str, str]:
+    """What links name: the newest measured run of each kind, and codes made of such runs."""
     engine = connect(f"sqlite:///{load_dir / 'linkworth.sqlite'}")
     try:
-        return {
-            kind: list(runs.list_runs(engine, kinds=[kind], origins=["measured"], limit=6)["id"])
+        newest = {
+            kind: list(runs.list_runs(engine, kinds=[kind], origins=["measured"])["id"])
             for kind in ("allreduce", "decode", "serving", "topology", "p2p")
         }
+        served = runs.heads(engine, newest["serving"])
     finally:
         engine.dispose()
+    planned = [run for run in served.values() if run.evaluation is not None]
+    arms = [f"{run.evaluation.id}|{run.evaluation.arm}" for run in planned if run.evaluation]
+    start = next(run for run in served.values() if run.host["gpus"][0]["name"] == "NVIDIA H200")
+    load = start.spec["workloads"][0]
+    lengths = (load[name] for name in ("concurrency", "input_len", "output_len"))
+    return {
+        **{kind: ids[0] for kind, ids in newest.items()},
+        "second_serving": newest["serving"][1],
+        "six_allreduce": ",".join(newest["allreduce"][:6]),
+        "evaluation": arms[0].partition("|")[0],
+        "arm": arms[0],
+        "old_arm": arms[-1],
+        "model": start.spec["model"].removeprefix("Qwen/").removesuffix("-Instruct"),
+        "anchor": "-".join((start.id[:8], *(str(length) for length in lengths))),
+    }
 
 
 @pytest.fixture(scope="module")

@@ -22,12 +22,13 @@ MEMORY_LIMIT = 600e6
 DATABASE_LIMIT = 1e9
 ROUNDS = 10
 
-# what is opened -> page, and a query in which {kind} stands for the newest run of that kind
+# what is opened -> page, and a query whose names the fixture `named` fills in
 VISITS = {
     **{slug: (slug, "") for slug in PAGES},
     "runs, one all-reduce": ("runs", "run={allreduce}"),
     "runs, one serving": ("runs", "run={serving}"),
     "runs, a search": ("runs", "text=lab-e"),
+    "runs, some kinds": ("runs", "kind=serving&kind=decode&validity=suspect&origin=measured"),
     "runs, the last page": ("runs", "page=100"),
     "runs, compare two": ("runs", "view=compare&runs={serving},{second_serving}"),
     "runs, import": ("runs", "view=import"),
@@ -35,6 +36,9 @@ VISITS = {
     "allreduce, six runs": ("allreduce", "runs={six_allreduce}"),
     "speedup, one run": ("speedup", "runs={decode}"),
     "link-ab, a run": ("link-ab", "runs={serving}"),
+    "link-ab, any two": ("link-ab", "evaluation=any&a={arm}&b={old_arm}"),
+    "what-if, from a point": ("what-if", "model={model}&anchor={anchor}"),
+    "roi, batches": ("roi", "source={evaluation}&use=batch"),
     "new-run, decode": ("new-run", "kind=decode"),
     "new-run, evaluation": ("new-run", "kind=evaluation"),
     "method, a topic": ("method", "topic=allreduce"),
@@ -42,13 +46,9 @@ VISITS = {
 
 
 @pytest.mark.parametrize("name", VISITS)
-def test_rerun(name: str, server: Server, ids: dict[str, list[str]], benchmark: Any) -> None:
+def test_rerun(name: str, server: Server, named: dict[str, str], benchmark: Any) -> None:
     slug, query = VISITS[name]
-    query = query.format(
-        **{kind: some[0] for kind, some in ids.items()},
-        second_serving=ids["serving"][1],
-        six_allreduce=",".join(ids["allreduce"]),
-    )
+    query = query.format(**named)
     with Visitor(server) as visitor:
         before = server.cpu_s()
         first = visitor.open(slug, query)
@@ -65,11 +65,11 @@ def test_rerun(name: str, server: Server, ids: dict[str, list[str]], benchmark: 
     assert benchmark.stats.stats.min < RERUN_LIMIT_S
 
 
-def test_memory_after_every_page(server: Server, ids: dict[str, list[str]], benchmark: Any) -> None:
+def test_memory_after_every_page(server: Server, named: dict[str, str], benchmark: Any) -> None:
     def visit_all() -> None:
-        for slug in PAGES:
+        for slug, query in VISITS.values():
             with Visitor(server) as visitor:
-                assert not visitor.open(slug).exceptions
+                assert not visitor.open(slug, query.format(**named)).exceptions
 
     benchmark.pedantic(visit_all, rounds=2)
     benchmark.extra_info["rss"] = server.memory_bytes()
