@@ -9,7 +9,7 @@ from typing import Literal
 
 from models.result import Origin, Validity
 from models.service import Carried, State
-from models.wording import chance
+from models.wording import CASES, chance
 
 Word = Literal["Buy", "Not yet", "Don't", "Measure more"]
 Outputs = Literal["checked", "not checkable", "not checked"]
@@ -137,7 +137,7 @@ def worth(p_positive: float, earlier: Sequence[Gate], limits: Thresholds) -> Gat
     """Gate 3: money under uncertainty."""
     if any(gate.state == "failed" for gate in earlier):
         return Gate("money", "not asked", "An earlier gate failed: no money makes up for it.")
-    words = f"It gains money in {chance(p_positive)} of the draws"
+    words = f"It gains money in {chance(p_positive)} of {CASES}"
     if p_positive >= limits.buy:
         return Gate("money", "passed", f"{words}; {limits.buy:.0%} is asked for.")
     if p_positive <= limits.dont:

@@ -13,7 +13,7 @@ from models.risk import bound_words
 from models.sensitivity import utilisation_at
 from models.typical import Typical
 from models.verdict import MEASURED, Facts, Verdict
-from models.wording import amount, chance, money, plural
+from models.wording import CASES, amount, chance, money, plural
 
 SHOWN = 3
 
@@ -75,7 +75,7 @@ def reasons_for(facts: Facts, context: Context) -> list[str]:
         )
     month = payback_quantile(outcome, 0.5)
     if month is not None and month <= context.case.months / 2:
-        found.append((0.85, f"Half of the draws have paid back by month {month}."))
+        found.append((0.85, f"Half of {CASES} have paid back by month {month}."))
     if gain.kind == "rounds" and float(gain.quantile(np.array([0.025]))[0]) > 0:
         low, high = gain.quantile(np.array([0.025, 0.975]))
         found.append(
@@ -152,7 +152,7 @@ def reasons_against(facts: Facts, context: Context, limits: Thresholds) -> list[
                 0.95,
                 f"It pays {money(outcome.upfront[1], symbol)} for "
                 f"{money(outcome.monthly[1], symbol)} a month; {chance(outcome.p_never)} of the "
-                "draws never pay back.",
+                "simulated cases never pay back.",
             )
         )
     if gain.origin in MEASURED and 0 < gain.rounds < limits.rounds:

@@ -18,7 +18,7 @@ from models.gates import Gate, Thresholds, Word
 from models.purchase import INPUTS
 from models.risk import Evidence
 from models.sensitivity import Swing
-from models.wording import amount, chance
+from models.wording import CASES, amount, chance
 
 MEASURED = ("measured", "imported")
 
@@ -101,22 +101,20 @@ def judge(facts: Facts, limits: Thresholds) -> Verdict:
     if not facts.has_candidate:
         return Verdict(
             "Measure more",
-            f"At its ceiling the link would gain money in {chance(p)} of the draws, and nobody "
-            "has measured it: try it first.",
+            f"At its ceiling the link would gain money in {chance(p)} of {CASES}, and nobody has "
+            "measured it: try it first.",
             missing=missing,
             more_rounds=rounds,
             more_soak_hours=hours,
         )
     if p >= limits.buy and not missing:
-        return Verdict(
-            "Buy", f"It gains money in {chance(p)} of the draws, and the evidence holds."
-        )
+        return Verdict("Buy", f"It gains money in {chance(p)} of {CASES}, and the evidence holds.")
     if p >= limits.buy:
-        sentence = f"It gains money in {chance(p)} of the draws, but {_and(missing[:2])}."
+        sentence = f"It gains money in {chance(p)} of {CASES}, but {_and(missing[:2])}."
     else:
         decides = INPUTS[facts.deciding][0].lower() if facts.deciding else "no single input"
         sentence = (
-            f"It gains money in {chance(p)} of the draws, which settles nothing: {decides} decides."
+            f"It gains money in {chance(p)} of {CASES}, which settles nothing: {decides} decides."
         )
     return Verdict(
         "Measure more", sentence, missing=missing, more_rounds=rounds, more_soak_hours=hours
@@ -167,7 +165,7 @@ def _not_worth_it(facts: Facts, p: float) -> Verdict:
         where = " even at its ceiling" if not facts.has_candidate else ""
         return Verdict(
             "Don't",
-            f"It gains money in {chance(p)} of the draws{where}, and no single input within its "
+            f"It gains money in {chance(p)} of {CASES}{where}, and no single input within its "
             "likely range changes that.",
         )
     direction = "above" if turning.npv_high > turning.npv_low else "below"
@@ -175,7 +173,7 @@ def _not_worth_it(facts: Facts, p: float) -> Verdict:
     place = "" if level is None else f" {direction} {amount(turning.name, level, facts.symbol)}"
     return Verdict(
         "Not yet",
-        f"It gains money in {chance(p)} of the draws; {INPUTS[turning.name][0].lower()} alone "
+        f"It gains money in {chance(p)} of {CASES}; {INPUTS[turning.name][0].lower()} alone "
         f"would turn that{place}.",
         turning=turning.name,
     )

@@ -76,6 +76,10 @@ def rate(value: float | None) -> str:
     return "over 1,000 % a year" if value > 10 else f"{100 * value:,.1f} % a year"
 
 
+# what a draw is called where people read
+CASES = "the simulated cases"
+
+
 def chance(value: float | None) -> str:
     """A probability from draws: never rounded to certainty."""
     if value is None or not math.isfinite(value):

@@ -10,6 +10,7 @@ from models.gates import money_speaks
 from models.risk import Evidence
 from models.trial import trials
 from pages.widgets import (
+    badges,
     catalogue_store,
     roi_answer,
     roi_export,
@@ -44,7 +45,10 @@ def render() -> None:
     except LinkworthError as error:
         store.show_error(error)
     if found is not None:
-        roi_answer.verdict(found)
+        paper = roi_export.Paper(
+            found, _subject(reader, state), roi_state.current(), state.values, state.given, now
+        )
+        roi_answer.verdict(found, lambda: roi_export.one_page_button(paper))
         roi_answer.gates(found)
         if money_speaks(found.gates):
             roi_answer.figures(found)
@@ -67,12 +71,17 @@ def render() -> None:
         ),
     )
     if found is not None:
-        roi_export.buttons(
-            roi_export.Paper(
-                found, state.subject, roi_state.current(), state.values, state.given, now
-            )
-        )
+        roi_export.buttons(paper)
     page_link("method", "How these numbers come about", topic="economics")
+
+
+def _subject(reader: Reader, state: Resolved) -> str:
+    """What is weighed, and where its figures come from."""
+    pair = state.asked.pair
+    group = reader.groups.get(pair.base.arm.group) if pair is not None else None
+    if group is None:
+        return state.subject
+    return f"{state.subject} Evidence: {group.label} ({badges.plain(group.origin)[2:]})."
 
 
 def _details(found: Assessment, state: Resolved) -> None:

@@ -39,7 +39,7 @@ def fan(frame: pd.DataFrame, symbol: str) -> alt.LayerChart:
 
 
 def payback(frame: pd.DataFrame) -> alt.Chart:
-    """Share of draws that pay back in each month.
+    """Share of simulated cases that pay back in each month.
 
     Args:
         frame: Columns month, share (%).
@@ -49,7 +49,7 @@ def payback(frame: pd.DataFrame) -> alt.Chart:
         .mark_bar(color=MAIN)
         .encode(
             x=alt.X("month:Q", title="Month", bin=alt.Bin(step=1), axis=_months(frame)),
-            y=alt.Y("share (%):Q", title="Share of draws (%)"),
+            y=alt.Y("share (%):Q", title="Share of simulated cases (%)"),
             tooltip=[alt.Tooltip("month:Q"), alt.Tooltip("share (%):Q", format=".1f")],
         )
         .properties(height=300)
@@ -71,15 +71,18 @@ def tornado(frame: pd.DataFrame, middle: float, symbol: str) -> alt.LayerChart:
         symbol: Of the currency.
     """
     order = list(frame["input"])
-    y = alt.Y("input:N", title=None, sort=order, axis=alt.Axis(labelLimit=260))
+    y = theme.names_above("input", sort=order)
     bars = (
         alt.Chart(frame)
-        .mark_bar(color=MAIN, height={"band": 0.6})
+        .mark_bar(color=MAIN, height=14)
         .encode(
             y=y,
             # room for the words at both ends
             x=alt.X(
-                "left:Q", title=f"Net present value ({symbol})", scale=alt.Scale(padding=70)
+                "left:Q",
+                title=f"Net present value ({symbol})",
+                scale=alt.Scale(padding=90),
+                axis=alt.Axis(tickCount=7),
             ),
             x2=alt.X2("right:Q"),
             tooltip=[alt.Tooltip("input:N"), alt.Tooltip("low words:N"),
@@ -93,7 +96,7 @@ def tornado(frame: pd.DataFrame, middle: float, symbol: str) -> alt.LayerChart:
         ends.append(words.encode(y=y, x=alt.X(f"{end}:Q"), text=alt.Text(f"{end} words:N")))
     centre = alt.Chart(pd.DataFrame({"x": [middle]})).mark_rule(color=SECOND, strokeWidth=2)
     return alt.layer(bars, *ends, centre.encode(x=alt.X("x:Q")), _zero("x")).properties(
-        height=34 * len(frame) + 40
+        height=theme.ROW
     )
 
 
@@ -105,12 +108,12 @@ def alternatives(frame: pd.DataFrame, symbol: str) -> alt.LayerChart:
         symbol: Of the currency.
     """
     order = list(frame["alternative"])
-    y = alt.Y("alternative:N", title=None, sort=order, axis=alt.Axis(labelLimit=240))
+    y = theme.names_above("alternative", sort=order)
     base = alt.Chart(frame).encode(y=y)
-    x = alt.X("P5:Q", title=f"Net present value ({symbol})")
+    x = alt.X("P5:Q", title=f"Net present value ({symbol})", axis=alt.Axis(tickCount=7))
     spans = base.mark_rule(color=MAIN, strokeWidth=4, opacity=0.5).encode(x=x, x2=alt.X2("P95:Q"))
     tips = [alt.Tooltip("alternative:N"), *_shares()]
     middles = base.mark_point(color=MAIN, filled=True, size=90, opacity=1).encode(
         x=alt.X("P50:Q"), tooltip=tips
     )
-    return alt.layer(spans, middles, _zero("x")).properties(height=40 * len(frame) + 40)
+    return alt.layer(spans, middles, _zero("x")).properties(height=theme.ROW)

@@ -1,5 +1,7 @@
 """The answer of the ROI page: verdict, reasons, gates, figures of money."""
 
+from collections.abc import Callable
+
 import pandas as pd
 import streamlit as st
 
@@ -14,6 +16,7 @@ from pages.widgets.downloads import chart, table
 from pages.widgets.plain import plain as one_line
 
 MOST_CHARACTERS = 1200
+FIGURE_PX = 172
 SIGNS = {
     "Buy": ("green", "✓"),
     "Not yet": ("orange", "◷"),
@@ -34,17 +37,27 @@ def plain(text: str) -> str:
     return one_line(text, MOST_CHARACTERS)
 
 
-def verdict(found: Assessment) -> None:
-    """The word, its sentence, three reasons each way, and what would change it."""
+def verdict(found: Assessment, take_away: Callable[[], None]) -> None:
+    """The word, its sentence, three reasons each way, and what would change it.
+
+    Args:
+        found: The assessment.
+        take_away: Draws what a reader may carry off, beside the word.
+    """
     colour, sign = SIGNS[found.verdict.word]
     gain = found.question.case.gain
     with st.container(border=True):
-        st.markdown(f"## :{colour}[{sign} {found.verdict.word}]")
+        left, right = st.columns([3, 1], vertical_alignment="center")
+        left.markdown(f"## :{colour}[{sign} {found.verdict.word}]")
+        with right:
+            take_away()
         if money_speaks(found.gates):
             st.markdown(f"{badge(gain.origin)} gain of **{100 * gain.value:+.1f} %**")
         else:
             st.markdown(badge(gain.origin))
         st.markdown(f"**{plain(found.verdict.sentence)}**")
+        if money_speaks(found.gates):
+            st.markdown(plain(money_sentence(found)))
         left, right = st.columns(2)
         with left:
             st.markdown("**For it**")
@@ -56,6 +69,21 @@ def verdict(found: Assessment) -> None:
             _list(found.changes, "Nothing in sight.")
     if found.remarks and money_speaks(found.gates):
         st.info("\n".join(f"- {plain(notice.text)}" for notice in found.remarks))
+
+
+def money_sentence(found: Assessment) -> str:
+    """What it comes to, in one sentence."""
+    symbol, outcome, months_ = found.question.symbol, found.outcome, found.question.case.months
+    low, middle, high = outcome.npv[0], outcome.npv[2], outcome.npv[-1]
+    verb = "gain" if middle >= 0 else "lose"
+    typical = found.question.case.medians()
+    resale = ", and resale at the end" if typical["resale"] > 0 and typical["price"] > 0 else ""
+    return (
+        f"Over {plural(months_, 'month')} it would {verb} about {money(abs(middle), symbol)} "
+        f"(nine cases in ten: {money(low, symbol)} to {money(high, symbol)}): "
+        f"{money(outcome.upfront[1], symbol)} at the start, then "
+        f"{money(outcome.monthly[1], symbol)} a month{resale}."
+    )
 
 
 def _list(lines: list[str], nothing: str) -> None:
@@ -78,18 +106,34 @@ def _state(gate: Gate) -> str:
 def figures(found: Assessment) -> None:
     """Key figures of money, in one row."""
     symbol, outcome = found.question.symbol, found.outcome
-    columns = st.columns(4)
     low, middle, high = outcome.npv[0], outcome.npv[2], outcome.npv[-1]
-    columns[0].metric("Net present value (median)", plain(money(middle, symbol)))
-    columns[0].caption(plain(f"P5 {money(low, symbol)}, P95 {money(high, symbol)}"))
-    columns[1].metric("Gains money in", chance(outcome.p_positive))
-    columns[1].caption(f"of {outcome.draws:,} draws; {chance(outcome.p_never)} never pay back")
-    columns[2].metric("Benefit a month (median)", plain(money(outcome.monthly[1], symbol)))
-    columns[2].caption(
-        plain(f"P10 {money(outcome.monthly[0], symbol)}, P90 {money(outcome.monthly[2], symbol)}")
+    shown = (
+        (
+            "Net present value (median)",
+            money(middle, symbol),
+            f"P5 {money(low, symbol)}, P95 {money(high, symbol)}",
+        ),
+        (
+            "Gains money in",
+            chance(outcome.p_positive),
+            f"of {outcome.draws:,} simulated cases; {chance(outcome.p_never)} never pay back",
+        ),
+        (
+            "Benefit a month (median)",
+            money(outcome.monthly[1], symbol),
+            f"P10 {money(outcome.monthly[0], symbol)}, P90 {money(outcome.monthly[2], symbol)}",
+        ),
+        (
+            "Half have paid back by",
+            months(payback_quantile(outcome, 0.5)),
+            f"Paid at the start: {money(outcome.upfront[1], symbol)} (median)",
+        ),
     )
-    columns[3].metric("Half have paid back by", months(payback_quantile(outcome, 0.5)))
-    columns[3].caption(plain(f"Paid at the start: {money(outcome.upfront[1], symbol)} (median)"))
+    with st.container(horizontal=True):  # two a line on a phone
+        for label, value, remark in shown:
+            with st.container(width=FIGURE_PX):
+                st.metric(label, plain(value))
+                st.caption(plain(remark))
 
 
 def money_table(found: Assessment) -> None:
@@ -132,14 +176,15 @@ def _ratio(value: float | None) -> str:
 
 
 def over_time(found: Assessment) -> None:
-    """The fan of value by month, and when draws pay back."""
+    """The fan of value by month, and when simulated cases pay back."""
     outcome, symbol = found.outcome, found.question.symbol
     st.subheader("Over time")
     if found.question.case.months == 0:
         st.info("A horizon of 0 months has no course over time.")
         return
-    left, right = st.columns(2)
-    fan = fan_frame(found)
+    fan, back = fan_frame(found), payback_frame(found)
+    pays_back = bool(back["share (%)"].sum())
+    left, right = st.columns(2) if pays_back else (st.container(), st.container())
     with left:
         chart(
             pictures.fan(fan, symbol),
@@ -150,18 +195,17 @@ def over_time(found: Assessment) -> None:
             fan.round(2),
         )
         st.caption("Line: median. Bands: P25 to P75, P5 to P95. Resale counts in the last month.")
-    back = payback_frame(found)
     with right:
-        if back["share (%)"].sum() == 0:
-            st.info(f"No draw pays back within {found.question.case.months} months.")
+        if not pays_back:
+            st.info(f"No simulated case pays back within {found.question.case.months} months.")
             return
         chart(
             pictures.payback(back),
             "roi-payback",
-            f"{chance(outcome.p_never)} of the draws never pay back",
+            f"{chance(outcome.p_never)} of the simulated cases never pay back",
             back.round(3),
         )
-        st.caption(f"Never pay back, so not drawn: {chance(outcome.p_never)} of the draws.")
+        st.caption(f"Never pay back, so not shown: {chance(outcome.p_never)} of the cases.")
 
 
 def fan_frame(found: Assessment) -> pd.DataFrame:

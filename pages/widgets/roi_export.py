@@ -17,7 +17,7 @@ from models.result import VERSION
 from models.wording import chance, money, months
 from pages.charts import roi as pictures
 from pages.widgets import report
-from pages.widgets.roi_answer import fan_frame, payback_frame
+from pages.widgets.roi_answer import fan_frame, money_sentence, payback_frame
 from pages.widgets.roi_fields import FIELDS, GROUPS, Default, Values, text_of
 from pages.widgets.roi_sections import break_even_frame, tornado_frame
 
@@ -66,6 +66,20 @@ def buttons(paper: Paper) -> None:
     st.caption("The HTML files need nothing else and print well.")
 
 
+def one_page_button(paper: Paper) -> None:
+    """The page for the one who pays, where the verdict stands."""
+    st.download_button(
+        "One page",
+        data=lambda: one_page(paper),
+        file_name="linkworth-roi-one-page.html",
+        mime="text/html",
+        key="roi-one-page-above",
+        on_click="ignore",
+        icon=":material/download:",
+        help="The decision on one A4 page (HTML). The full report stands at the end.",
+    )
+
+
 def _head(paper: Paper) -> list[str]:
     found = paper.found
     question = found.question
@@ -79,11 +93,15 @@ def _head(paper: Paper) -> list[str]:
         report.box(
             report.heading(found.verdict.word),
             report.paragraph(found.verdict.sentence),
+            report.paragraph(money_sentence(found)),
             report.figures(
                 [
                     (f"net value over {question.case.months} months", money(middle, symbol)),
-                    ("P5 to P95", f"{money(low, symbol)} to {money(high, symbol)}"),
-                    ("of the draws gain money", chance(outcome.p_positive)),
+                    (
+                        "nine cases in ten (P5 to P95)",
+                        f"{money(low, symbol)} to {money(high, symbol)}",
+                    ),
+                    ("of simulated cases gain money", chance(outcome.p_positive)),
                     ("paid at the start", money(outcome.upfront[1], symbol)),
                     ("benefit a month", money(outcome.monthly[1], symbol)),
                     (
@@ -107,9 +125,9 @@ def _reasons(paper: Paper) -> str:
 def _foot(paper: Paper) -> str:
     question = paper.found.question
     return report.paragraph(
-        f"Linkworth {VERSION}, {paper.made_at:%Y-%m-%d %H:%M} UTC. {question.draws:,} draws, seed "
-        f"{question.seed}. Gain: {question.case.gain.origin}. Net value: present value of all "
-        f"benefits and costs at {100 * question.case.discount:g} % a year.",
+        f"Linkworth {VERSION}, {paper.made_at:%Y-%m-%d %H:%M} UTC. {question.draws:,} simulated "
+        f"cases, seed {question.seed}. Gain: {question.case.gain.origin}. Net value: "
+        f"present value of all benefits and costs at {100 * question.case.discount:g} % a year.",
         is_small=True,
     )
 
@@ -152,7 +170,7 @@ def full(paper: Paper) -> bytes:
         blocks += [report.heading("Over time"), _fan(found)]
         back = payback_frame(found)
         if back["share (%)"].sum() > 0:
-            words = f"{chance(found.outcome.p_never)} of the draws never pay back."
+            words = f"{chance(found.outcome.p_never)} of the simulated cases never pay back."
             blocks.append(report.picture(_sized(pictures.payback(back), 180), words, words))
     frame = tornado_frame(found)
     blocks.append(report.heading("What decides it"))

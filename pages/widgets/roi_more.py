@@ -15,7 +15,7 @@ from pages.new_run_page import submit
 from pages.widgets import roi_state, store
 from pages.widgets.links import page_link
 from pages.widgets.live_job import duration_words
-from pages.widgets.roi_answer import SIGNS, plain
+from pages.widgets.roi_answer import FIGURE_PX, SIGNS, plain
 from pages.widgets.roi_arms import Known
 from pages.widgets.roi_evidence import Pair
 from pages.widgets.roi_facts import runnable
@@ -84,7 +84,8 @@ def _answer(found: Assessment, certain: dict[str, float]) -> None:
     outcome, verdict = found.outcome, found.verdict
     if certain:
         outcome, verdict = quick(found.question, certain)
-    columns = st.columns(4)
+    row = st.container(horizontal=True)  # two a line on a phone
+    columns = [row.container(width=FIGURE_PX) for _ in range(4)]
     colour, sign = SIGNS[verdict.word]
     columns[0].markdown(f"Verdict\n\n#### :{colour}[{sign} {verdict.word}]")
     columns[1].metric(

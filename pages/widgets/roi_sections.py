@@ -40,6 +40,7 @@ def decides(found: Assessment) -> None:
         "roi-break-even",
         "Value of each input at which the purchase is worth exactly nothing",
         key="roi-break-even",
+        is_wrapped=True,
     )
     total, parts = found.knowing
     if parts and total >= 1:
@@ -130,7 +131,17 @@ def stability(found: Assessment, seen: tuple[Evidence, Evidence]) -> None:
             ("candidate", seen[1], rates.candidate),
         )
     ]
-    table(pd.DataFrame(rows), "roi-stability", bound_words(seen[1]), key="roi-stability")
+    table(
+        pd.DataFrame(rows),
+        "roi-stability",
+        bound_words(seen[1]),
+        key="roi-stability",
+        column_order=[*list(rows[0])[:3], *list(rows[0])[4:], list(rows[0])[3]],
+        column_config={
+            name: st.column_config.NumberColumn(format="%.2f")
+            for name in (f"failures a year, {end}" for end in ("P5", "median", "P95"))
+        },
+    )
     st.caption(f"Candidate: {bound_words(seen[1])}")
     low, middle, high = np.quantile(found.outcome.drawn["rate_added"], (0.05, 0.5, 0.95))
     cost = -found.outcome.parts["risk"]
@@ -152,8 +163,8 @@ def _stability_row(name: str, seen: Evidence, rate: Rate) -> dict[str, object]:
         "hours under load": round(seen.hours, 1),
         "failures at least apart (h, 95 %)": None if bound is None else round(bound, 1),
         "failures a year, P5": round(low, 4),
-        "median": round(middle, 4),
-        "P95": round(high, 4),
+        "failures a year, median": round(middle, 4),
+        "failures a year, P95": round(high, 4),
     }
 
 
@@ -187,7 +198,29 @@ def alternatives(found: Assessment) -> None:
         f"{best.label} is worth most at the median: {money(best.npv[1], symbol)}",
         frame,
     )
-    table(frame, "roi-alternatives-table", f"{len(rows)} alternatives", key="roi-alt-table")
+    money_columns = [f"at the start ({symbol})", f"a month ({symbol})", "P50", "P5", "P95"]
+    table(
+        frame,
+        "roi-alternatives-table",
+        f"{len(rows)} alternatives",
+        key="roi-alt-table",
+        column_order=[
+            "alternative",
+            "gain",
+            *money_columns,
+            "gains money",
+            "half paid back",
+            "origin",
+            "note",
+        ],
+        column_config={
+            name: st.column_config.NumberColumn(
+                f"net value {name} ({symbol})" if name.startswith("P") else name,
+                format="%.2f" if name.startswith("a month") else "%.0f",
+            )
+            for name in money_columns
+        },
+    )
     st.caption("All share the same demand, prices and luck. Enter more of them in the inputs.")
 
 

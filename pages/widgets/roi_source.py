@@ -20,6 +20,7 @@ from pages.widgets.roi_case import (
     usual_pair,
 )
 from pages.widgets.serving_arms import Arm, Group
+from pages.widgets.serving_loads import LIMIT_HELP
 
 _BENEFIT_WORDS: Mapping[str, str] = {
     "tokens": "more tokens to sell or use",
@@ -82,11 +83,21 @@ def _level(use: UseCase) -> None:
         return
     columns = st.columns([1, 1, 1, 2])
     with columns[0]:
-        roi_state.limit("ttft_ms", "TTFT limit (ms)", use.ttft_ms, *TTFT_BOUNDS)
+        roi_state.limit(
+            "ttft_ms", "TTFT limit (ms)", use.ttft_ms, *TTFT_BOUNDS, help=LIMIT_HELP["ttft"]
+        )
     with columns[1]:
-        roi_state.limit("tpot_ms", "TPOT limit (ms)", use.tpot_ms, *TPOT_BOUNDS)
+        roi_state.limit(
+            "tpot_ms", "TPOT limit (ms)", use.tpot_ms, *TPOT_BOUNDS, help=LIMIT_HELP["tpot"]
+        )
     with columns[2]:
-        roi_state.limit("share", "Requests within (%)", 100 * use.share, *SHARE_BOUNDS)
+        roi_state.limit(
+            "share",
+            "Requests within (%)",
+            100 * use.share,
+            *SHARE_BOUNDS,
+            help=LIMIT_HELP["share"],
+        )
     with columns[3]:
         roi_state.choose("benefit", "What a gain brings", benefits, use.benefit)
 

@@ -89,7 +89,7 @@ def choose(
     return str(picked)
 
 
-def limit(name: str, label: str, default: float, least: float, most: float) -> float:
+def limit(name: str, label: str, default: float, least: float, most: float, help: str) -> float:
     """A number whose value stands in the URL; one outside the bounds is ignored."""
     start = bounded(st.query_params.get(name), default, (least, most))
     value = st.number_input(
@@ -100,6 +100,7 @@ def limit(name: str, label: str, default: float, least: float, most: float) -> f
         step=float(max(1.0, round(default / 20))),
         format="%.0f",
         key=f"roi-{generation()}-{name}-{default:g}",
+        help=help,
     )
     remember(name, f"{value:g}", f"{default:g}")
     return float(value)

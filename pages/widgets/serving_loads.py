@@ -17,6 +17,11 @@ from pages.widgets.serving_compare import Row
 
 Arms = tuple[Arm, Arm]
 Frames = tuple[pd.DataFrame, pd.DataFrame]
+LIMIT_HELP = {
+    "ttft": "Time to first token: how long a person waits before an answer begins.",
+    "tpot": "Time per output token once an answer has begun: 50 ms are 20 tokens a second.",
+    "share": "How many of the requests must keep both limits.",
+}
 
 
 def _curve(arms: Arms, frames: Frames, name: str, statistic: str) -> pd.DataFrame:
@@ -86,13 +91,31 @@ def loads(engine: Engine, arms: Arms, frames: Frames) -> None:
 def _slo() -> Slo:
     left, middle, right = st.columns(3)
     ttft = left.number_input(
-        "TTFT limit (ms)", 1, 600_000, 1000, key="slo_ttft", bind="query-params"
+        "TTFT limit (ms)",
+        1,
+        600_000,
+        1000,
+        key="slo_ttft",
+        bind="query-params",
+        help=LIMIT_HELP["ttft"],
     )
     tpot = middle.number_input(
-        "TPOT limit (ms)", 1, 10_000, 50, key="slo_tpot", bind="query-params"
+        "TPOT limit (ms)",
+        1,
+        10_000,
+        50,
+        key="slo_tpot",
+        bind="query-params",
+        help=LIMIT_HELP["tpot"],
     )
     share = right.number_input(
-        "Share of requests (%)", 1, 100, 95, key="slo_share", bind="query-params"
+        "Share of requests (%)",
+        1,
+        100,
+        95,
+        key="slo_share",
+        bind="query-params",
+        help=LIMIT_HELP["share"],
     )
     return Slo(float(ttft), float(tpot), share / 100)
 

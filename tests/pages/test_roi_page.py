@@ -55,7 +55,8 @@ def word(at: AppTest) -> str:
 
 
 def frame_with(at: AppTest, column: str) -> pd.DataFrame:
-    found = [d.value for d in at.dataframe if column in d.value.columns]
+    tables = (*at.dataframe, *at.table)
+    found = [each.value for each in tables if column in each.value.columns]
     assert found, f"no table has the column {column!r}"
     return found[-1]
 
