@@ -81,6 +81,13 @@ def list_hosts(engine: Engine) -> list[dict[str, Any]]:
         return [{"label": label(row["facts"]), **row} for row in rows.mappings()]
 
 
+def facts(engine: Engine, host_id: str) -> dict[str, Any]:
+    """What is known of one host, a shipped study's too; empty where nothing is."""
+    with reading(engine) as connection:
+        found = connection.execute(select(Host.facts).where(Host.id == host_id)).scalar()
+    return dict(found or {})
+
+
 def add_incident(
     engine: Engine,
     *,

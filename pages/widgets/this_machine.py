@@ -30,9 +30,8 @@ def host_id() -> str | None:
 
 def facts() -> dict[str, Any]:
     """What is known of it; empty before its worker has read it."""
-    wanted = host_id()
-    known = hosts.list_hosts(store.engine()) if wanted is not None else []
-    return next((dict(row["facts"]) for row in known if row["id"] == wanted), {})
+    here = host_id()
+    return {} if here is None else hosts.facts(store.engine(), here)
 
 
 def gpus() -> list[dict[str, Any]]:

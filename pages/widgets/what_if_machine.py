@@ -8,7 +8,7 @@ import streamlit as st
 from db import hosts, runs
 from db.engine import Engine
 from models.catalogue import Card, named
-from pages.widgets import store, what_if_sources
+from pages.widgets import store, this_machine, what_if_sources
 from pages.widgets.badges import plain
 from pages.widgets.what_if_state import choice
 
@@ -54,10 +54,13 @@ def choose(place: Any) -> Machine:
 def machines(engine: Engine, cards: dict[str, Card]) -> dict[str, tuple[str, Machine]]:
     """Machines whose GPUs are all one card of the catalogue: code -> label and machine."""
     found: dict[str, tuple[str, Machine]] = {}
+    here = this_machine.host_id()
     for host in hosts.list_hosts(engine):
         machine = _machine([_name(gpu) for gpu in host["facts"].get("gpus") or []], cards)
         if machine:
-            label = f"{machine.gpus} x {machine.card.label} (measured here)"
+            # the machines of imported results are known too
+            words = "this machine" if host["id"] == here else f"machine {host['id'][:4]}"
+            label = f"{machine.gpus} x {machine.card.label} ({words})"
             found[f"host-{host['id'][:12]}"] = (label, machine)
     return found | _of_runs(engine, runs.version(engine), cards)
 

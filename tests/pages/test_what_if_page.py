@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from db import hosts, runs
+from db import hosts, jobs, runs
 from models.result import Gpu, Measurement, Result, Tool
 from pages import PAGES, Entry
 from pages.charts import what_if as pictures
@@ -278,11 +278,15 @@ def test_without_a_point_another_link_is_not_predicted(empty_database, open_page
 
 def test_a_known_machine_limits_the_sizes(empty_database, open_page):
     hosts.remember(empty_database, H200)
+    hosts.remember(empty_database, {**H200, "hostname": "0123456789abcdef"})
+    jobs.heartbeat(empty_database, "w", pid=1, host=H200["hostname"])
     at = open_page("what-if", card="host-fedcba987654")
     text = said(at)
     assert "TP=2:" in text
     assert "TP=4:" not in text
-    assert any("2 x H200 SXM (measured here)" in option for option in select(at, "Machine").options)
+    offers = select(at, "Machine").options
+    assert "2 x H200 SXM (this machine)" in offers
+    assert "2 x H200 SXM (machine 0123)" in offers  # whose results were imported
 
 
 def test_a_described_machine_is_offered(empty_database, open_page):
