@@ -154,6 +154,6 @@ def _working_cause(
             words = f"Link: {more} at the same compute rate, over {tp} GPUs."
             return Cause("link", growth, share, words)
     if tp == 1:
-        return Cause("compute", growth, share, f"Compute: {more}, and one GPU has no link.")
+        return Cause("compute", growth, share, f"Compute: {more}, and TP=1 has no link.")
     words = f"Compute or link: {more}, and no clock was read that would tell the two apart."
     return Cause("compute or link", growth, share, words)

@@ -1,12 +1,14 @@
 """Invented arms of a served model, as the worker stores them: for the tests of Link A/B."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from sqlalchemy import Engine
 from streamlit.testing.v1 import AppTest
 
+from db import runs
 from models.result import EvaluationRef, Measurement, Result, Samples, Tool
 from models.serving import statistics_of
 
@@ -119,3 +121,20 @@ def said(at: AppTest) -> str:
     """All sentences of a page."""
     parts = [*at.markdown, *at.caption, *at.info, *at.warning, *at.success, *at.error]
     return "\n".join(str(item.value) for item in parts)
+
+
+def keep_as(engine: Engine, arm: str, result: Result) -> None:
+    """Store what a runner brought as an arm of the invented evaluation."""
+    result.evaluation = EvaluationRef(id=EVALUATION, arm=arm)
+    runs.store(engine, result)
+
+
+def causes_said(open_page: Callable[..., AppTest], reference: str, other: str) -> list[str]:
+    """What Link A/B says of where the time went, one sentence a workload."""
+    codes = {name: f"{EVALUATION}|{arm}" for name, arm in (("a", reference), ("b", other))}
+    at = open_page("link-ab", evaluation=EVALUATION, **codes)
+    assert not at.exception, at.exception
+    names = ("Queue: ", "Compute: ", "Link: ", "Compute or link: ", "No single part", "No slowdown")
+    lines = [str(item.value).removeprefix("- ") for item in at.markdown]
+    return [line for line in lines if line.startswith("concurrency") and
+            any(f": {name}" in line for name in names)]  # fmt: skip

@@ -1,8 +1,9 @@
 """A real vLLM on the CPU: the tool's numbers, its own reasons, and nothing left behind."""
 
 import json
-import multiprocessing
-from collections.abc import Iterator
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,6 @@ from serving_support import events
 
 from importers import recognise
 from models.errors import ServerDidNotStart
-from models.serving_causes import breakdown as breakdown_of
-from models.serving_causes import compute_ratio, name_cause
 from runners import vllm_processes
 from runners.evaluation_serving import ArmPlan, serving_jobs
 from runners.serving import run
@@ -91,12 +90,7 @@ def test_tp_2_is_measured_and_its_file_imports_to_the_same_measurements(tmp_path
     mine = {s.metric: s.values for s in result.samples if s.dims.get("concurrency") == 4}
     for sample in imported.samples:
         assert sample.values == mine[sample.metric]
-    left = [
-        entry.name
-        for entry in Path("/proc").glob("[0-9]*")
-        if f"{vllm_processes.MARK}=".encode() in _environ(entry) and b"vllm" in _command(entry)
-    ]
-    assert left == []
+    assert servers_left() == []
 
 
 def test_its_own_reason_for_a_context_that_is_too_long(tmp_path: Path) -> None:
@@ -107,67 +101,52 @@ def test_its_own_reason_for_a_context_that_is_too_long(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_its_own_reason_for_too_little_cache(tmp_path: Path) -> None:
-    long = {**TINY, "max_position_embeddings": 16_000_000}
-    asked = spec({"engine_args": {"max-model-len": 16_000_000}}, LOADS[:1], model_config_json=long)
-    with pytest.raises(ServerDidNotStart, match=r"needs [\d.]+ GiB of KV cache"):
+    # 4 KiB of cache a token: a context of 524,288 tokens needs 2 GiB, and 1 GiB is given
+    long = {**TINY, "num_key_value_heads": 8, "max_position_embeddings": 524_288}
+    asked = spec({"engine_args": {"max-model-len": 524_288}}, LOADS[:1], model_config_json=long)
+    with pytest.raises(
+        ServerDidNotStart, match=r"524,288 tokens needs 2\.0 GiB of KV cache and 1\.0 GiB"
+    ):
         run(asked, events(tmp_path))
 
 
 @pytest.mark.slow
-def test_a_busy_neighbour_is_named_as_compute(tmp_path: Path, neighbour: "Neighbour") -> None:
-    asked = spec({"cpu_cores": "0"}, [{**LOADS[0], "num_prompts": 40, "output_len": 64}])
-    alone = run(asked, events(tmp_path))
-    sink = events(tmp_path)
-    told = sink.stage
-
-    def stage(name: str, *rest: Any, **more: Any) -> None:
-        if name.startswith("round") and "0 of" in str(rest):
-            neighbour.start()  # as the measured requests begin, not during the slow start
-        told(name, *rest, **more)
-
-    sink.stage = stage  # type: ignore[method-assign]
-    crowded = run(asked, sink)
-    parts = [breakdown_of(result.find("phase_time")) for result in (alone, crowded)]
-    foreign = [result.find("foreign_load")[0].value for result in (alone, crowded)]
-    assert (foreign[1] or 0) > (foreign[0] or 0) + 20
-    cause = name_cause(
-        parts[0],
-        parts[1],
-        tp=1,
-        compute=compute_ratio(foreign_pct=(foreign[0], foreign[1])),
-    )
-    assert cause.name == "compute", (cause, parts, foreign)
-
-
-class Neighbour:
-    """Programs that take the processors away, one a core, twice."""
-
-    def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._programs = [context.Process(target=_spin, daemon=True) for _ in range(4)]
-
-    def start(self) -> None:
-        for program in self._programs:
-            if program.pid is None:
-                program.start()
-
-    def stop(self) -> None:
-        for program in self._programs:
-            if program.pid is not None:
-                program.kill()
-                program.join()
+@pytest.mark.parametrize(
+    ("moment", "sign"),
+    [("starting", "Initializing a V1 LLM engine"), ("measuring", "1 of 400 requests")],
+)
+def test_cancel_leaves_nothing(tmp_path: Path, moment: str, sign: str) -> None:
+    load = {"concurrency": 1, "num_prompts": 400, "input_len": 48, "output_len": 24}
+    asked = spec({"tp": 2, "cpu_cores": "0|1", "engine_args": {"max-model-len": 256}}, [load])
+    (tmp_path / "spec.json").write_text(asked.model_dump_json())
+    words = [sys.executable, "-m", "runners.serving", "--spec", str(tmp_path / "spec.json")]
+    words += ["--events", "-", "--result", str(tmp_path / "result.json")]
+    program = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        assert program.stderr is not None
+        for line in program.stderr:
+            if sign in line:
+                break
+        assert servers_left(), moment
+        program.send_signal(signal.SIGTERM)
+        _, rest = program.communicate(timeout=120)
+    finally:
+        program.terminate()
+        program.wait(120)
+    assert program.returncode == 130, rest
+    assert "cancelled" in rest
+    assert servers_left() == []
+    assert not (tmp_path / "result.json").exists()
 
 
-@pytest.fixture
-def neighbour() -> Iterator[Neighbour]:
-    made = Neighbour()
-    yield made
-    made.stop()
-
-
-def _spin() -> None:
-    while True:
-        sum(range(10_000))
+def servers_left() -> list[str]:
+    """Processes of servers that were started for a test."""
+    return [
+        entry.name
+        for entry in Path("/proc").glob("[0-9]*")
+        if f"{vllm_processes.MARK}=".encode() in _environ(entry)
+        and b"vllm" in _command(entry).lower()
+    ]
 
 
 def _environ(entry: Path) -> bytes:
