@@ -92,7 +92,7 @@ def _study(content: dict[str, Any]) -> Study:
         title=content["title"],
         origin="published",
         source=content["source"],
-        summary=f"{content['kind'].capitalize()}. {_words(content)}",
+        summary=f"{_words(content)} {content['kind'].capitalize()}.",
         claims=[Claim(claim=row["claim"], check=row.get("check")) for row in content["claims"]],
         limits=content.get("limits", []),
         notes=notes,
@@ -101,18 +101,60 @@ def _study(content: dict[str, Any]) -> Study:
 
 
 def _words(content: dict[str, Any]) -> str:
-    """What the study holds, in one sentence."""
+    """What the study found, in a sentence or two of its own figures."""
     if "allreduce_3kb" in content:
-        hosts = " and ".join(
-            f"{host['gpu']} over {host['interconnect']}" for host in content["hosts"].values()
-        )
-        return f"Decode steps at one and two GPUs, and the cost of a 3 KB all-reduce: {hosts}."
+        return _steps_words(content)
     if "configurations" in content:
-        labels = "; ".join(
-            f"{name}: {arm['label']}" for name, arm in content["configurations"].items()
+        return _arms_words(content)
+    return _ranges_words(content)
+
+
+def _steps_words(content: dict[str, Any]) -> str:
+    """A second GPU's effect on a decode step, host by host."""
+    parts, small = [], []
+    for name, host in content["hosts"].items():
+        one, two = (
+            next(row for row in content["decode_wall_clock"] if (row["host"], row["tp"]) == at)
+            for at in ((name, 1), (name, 2))
         )
-        return f"Serving at one and four streams. {labels}."
+        place = f"{host['gpu']} over {host['interconnect']}"
+        parts.append(
+            f"from {one['step_ms']:g} to {two['step_ms']:g} ms on {place} "
+            f"({two['speedup']:g} times as fast)"
+        )
+        cost = next(row for row in content["allreduce_3kb"] if row["host"] == name)
+        small.append(f"{cost['total_us']:g}")
     return (
-        "Serving at one and four streams with the interconnect off, and the gain when it is on, "
-        "as ranges only."
+        f"A second GPU takes the decode step {' and '.join(parts)}. One all-reduce of 3 KB costs "
+        f"{' and '.join(small)} us."
     )
+
+
+def _arms_words(content: dict[str, Any]) -> str:
+    """The author's changes of throughput, pair by pair."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in content["derived"]:
+        if row["metric"] == "output_tok_s":
+            words = f"{row['change_pct']:+g} % at concurrency {row['concurrency']}"
+            found.setdefault((row["a"], row["b"]), []).append(words)
+    labels = {name: arm["label"] for name, arm in content["configurations"].items()}
+    parts = [f"{labels[a]} against {labels[b]}: {', '.join(w)}" for (a, b), w in found.items()]
+    return f"Output throughput of {'; '.join(parts)}."
+
+
+def _ranges_words(content: dict[str, Any]) -> str:
+    """Gains that are printed as ranges, beside what batching brings."""
+    gains = [row for row in content["gains_when_on"] if row["metric"] == "output_tok_s"]
+    link = ", ".join(f"{_span(row)} at concurrency {row['concurrency']}" for row in gains)
+    batching = [row for row in content["scaling_claims"] if row["metric"] == "output_tok_s"]
+    more = "".join(
+        f" From concurrency {row['from_concurrency']} to {row['to_concurrency']} alone it is "
+        f"{_span(row)}."
+        for row in batching
+    )
+    return f"With the interconnect on, output throughput is {link}.{more}"
+
+
+def _span(row: dict[str, Any]) -> str:
+    low, high = row["change_pct"]
+    return f"{low:+g} %" if low == high else f"{low:+g} to {high:+g} %"

@@ -19,6 +19,13 @@ RECENT = 30
 SHOWN = 4
 MOST_RUNS = 6  # of a study, in one link
 OWN = ["measured", "imported"]
+_NEAREST = ("serving", "decode", "allreduce", "p2p", "topology")
+# what the drawn quantity is to somebody who meets it here first
+_MEANS = {
+    "allreduce": "GPUs that share a model add up their parts twice a layer: each time is one all-reduce.",
+    "decode": "One decode step makes the next token of every request.",
+    "serving": "Tokens a second that a served model gives all its users together.",
+}
 
 
 def render() -> None:
@@ -83,6 +90,7 @@ def _results(engine: Engine, own: pd.DataFrame, shipped: pd.DataFrame) -> None:
 
 def _picture(found: Picture) -> None:
     st.markdown(f"{badge(found.origin)} {as_text(found.sentence, 1000)}")
+    st.caption(_MEANS[found.kind])
     arms = list(found.frame["arm"])
     drawing = (
         alt.Chart(found.frame)
@@ -138,6 +146,11 @@ def _next_steps(own: pd.DataFrame, shipped: pd.DataFrame) -> None:
         page_link("what-if", "Ask about hardware that is not here")
 
 
+def _nearness(kinds: list[str]) -> int:
+    """Studies of served models come first: they are nearest to what a purchase is for."""
+    return min((_NEAREST.index(kind) for kind in kinds if kind in _NEAREST), default=len(_NEAREST))
+
+
 def _ids(frame: pd.DataFrame) -> str:
     """Runs for a link: of each arm the newest, as many as an explorer draws."""
     newest = frame.drop_duplicates(["evaluation", "arm"]) if frame["arm"].notna().all() else frame
@@ -147,7 +160,8 @@ def _ids(frame: pd.DataFrame) -> str:
 def _studies(engine: Engine, shipped: pd.DataFrame) -> None:
     """Every study with its finding and the pages that explain it."""
     st.subheader("Studies to learn from")
-    for study in studies.list_studies(engine):
+    found = studies.list_studies(engine)
+    for study in sorted(found, key=lambda study: _nearness(study["kinds"])):
         own = shipped[shipped["study"] == study["id"]]
         with st.container(border=True):
             st.markdown(f"**{as_text(study['title'])}**  {badge(study['origin'])}")
