@@ -22,7 +22,7 @@ OWN = ["measured", "imported"]
 _NEAREST = ("serving", "decode", "allreduce", "p2p", "topology")
 # what the drawn quantity is to somebody who meets it here first
 _MEANS = {
-    "allreduce": "GPUs that share a model add up their parts twice a layer: each time is one all-reduce.",
+    "allreduce": "GPUs that share a model add up their parts twice a layer: one all-reduce each.",
     "decode": "One decode step makes the next token of every request.",
     "serving": "Tokens a second that a served model gives all its users together.",
 }
