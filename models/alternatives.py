@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.cashflow import annuities, rent_a_day
+from models.cashflow import annuities, discounted, rent_a_day
 from models.decision import Outcome, decide, draw, payback_quantile
 from models.demand import served_a_day
 from models.economics import DAYS_A_MONTH
@@ -153,7 +153,7 @@ def cloud(case: Purchase, seed: int) -> Alternative | None:
             gained = np.zeros(demand.shape)
         yearly.append((gained + energy - rent) * 12 * DAYS_A_MONTH)
     flow = np.stack(yearly)
-    values = table[-1] @ flow
+    values = discounted(table[-1], flow)
     low, middle, high = (float(value) for value in np.quantile(values, (0.05, 0.5, 0.95)))
     return Alternative(
         "cloud",

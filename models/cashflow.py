@@ -135,9 +135,25 @@ def annuities(case: Purchase) -> tuple[FloatArray, float]:
     return table, float(np.exp(-np.log1p(monthly) * case.months))
 
 
+def discounted(factors: FloatArray, yearly: FloatArray) -> FloatArray:
+    """Amounts a year in today's money, added up: ``factors @ yearly``.
+
+    Not by the linear-algebra library: for so few years its threads wait for each other longer than
+    they work, and their number decides the last digit.
+
+    Args:
+        factors: Of `annuities`, shape (..., years).
+        yearly: Shape (years, n).
+
+    Returns:
+        Shape (..., n).
+    """
+    value: FloatArray = np.einsum("...y,yn->...n", factors, yearly)
+    return value
+
+
 def net_value(case: Purchase, drawn: Mapping[str, FloatArray]) -> FloatArray:
     """Net present value of each draw, resale included, shape (n,)."""
     flow = money(case, drawn)
     table, last = annuities(case)
-    value: FloatArray = table[-1] @ flow.yearly - flow.upfront + last * flow.resale
-    return value
+    return discounted(table[-1], flow.yearly) - flow.upfront + last * flow.resale

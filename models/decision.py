@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.cashflow import annuities, money
+from models.cashflow import annuities, discounted, money
 from models.economics import FloatArray
 from models.purchase import INPUTS, Purchase
 
@@ -91,7 +91,7 @@ def decide(case: Purchase, n: int = DRAWS, seed: int = SEED) -> Outcome:
     drawn = draw(case, n, seed)
     flow = money(case, drawn)
     table, last = annuities(case)
-    by_month = table @ flow.yearly - flow.upfront
+    by_month = discounted(table, flow.yearly) - flow.upfront
     by_month[-1] += last * flow.resale
     values = by_month[-1]
     is_back = by_month >= 0

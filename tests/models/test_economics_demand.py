@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from models.cashflow import annuities, money, net_value, rent_a_day
+from models.cashflow import annuities, discounted, money, net_value, rent_a_day
 from models.demand import hourly_shape, served_a_day, served_share
 from models.economics import capital_recovery, monthly_rate, npv
 from models.errors import InvalidSpec
@@ -212,3 +212,12 @@ def test_known_values_replace_spreads():
     assert found["demand"] == pytest.approx([5e6, 5e6])
     assert case.gain.rounds == 5
     assert case.gain.origin == "measured"
+
+
+def test_amounts_a_year_in_todays_money():
+    """Two months after one of two years; three draws, worked by hand."""
+    factors = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.5]])
+    yearly = np.array([[10.0, -4.0, 0.0], [2.0, 6.0, 8.0]])
+    whole = discounted(factors, yearly)
+    assert whole.tolist() == [[0.0, 0.0, 0.0], [10.0, -4.0, 0.0], [11.0, -1.0, 4.0]]
+    assert discounted(factors[-1], yearly).tolist() == whole[-1].tolist()
