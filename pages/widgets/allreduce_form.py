@@ -94,7 +94,7 @@ def render() -> list[dict[str, Any]] | None:
         return None
     sizes_bytes, calls = sizes
     on_gpus = devices["device"] == "cuda"
-    left, middle, right = st.columns(3)
+    left, middle, right, last = st.columns([2, 1, 1, 1])
     modes = ["eager"]
     if on_gpus:
         modes = left.multiselect(
@@ -106,7 +106,9 @@ def render() -> list[dict[str, Any]] | None:
         )
         url_state.keep("modes", modes, list(MODES))
     else:
-        left.caption("CUDA graphs need GPUs: CPU ranks run the eager mode only.")
+        left.caption(
+            "Only the eager mode, in which each call is launched on its own: CUDA graphs need GPUs."
+        )
     dtype = middle.selectbox(
         "Data type",
         DTYPES,
@@ -121,7 +123,7 @@ def render() -> list[dict[str, Any]] | None:
         key="rounds",
         help="The round is the unit of statistics: below three there is no interval.",
     )
-    minutes = right.number_input(
+    minutes = last.number_input(
         "Time limit (min)", 1, 600, url_state.asked_number("limit", 1, 600, 20), key="limit"
     )
     for name, value, usual in (
@@ -162,8 +164,8 @@ def _devices() -> dict[str, Any] | None:
         choice = DEVICES[device_code("devices")]
     else:
         st.caption(
-            "No GPU was found on this machine. CPU ranks run the same program over gloo: they show "
-            "how a measurement works and say nothing of a GPU link."
+            "No GPU was found on this machine. Processes on the CPU (ranks) run the same program "
+            "instead: they show how a measurement works and say nothing of a GPU link."
         )
     if choice == CPU:
         ranks = st.number_input(

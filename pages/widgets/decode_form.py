@@ -67,8 +67,8 @@ def _devices() -> dict[str, Any] | None:
         choice = DEVICES[device_code("decode-devices")]
     else:
         st.caption(
-            "No GPU was found on this machine. CPU ranks run the same decoder over gloo, in wall "
-            "clock only: there is no graph to replay."
+            "No GPU was found on this machine. Processes on the CPU (ranks) run the same decoder "
+            "instead, by the wall clock only: there is no graph to replay."
         )
     if choice == CPU:
         return {"device": "cpu", "gpus": [], "memory_bytes": None}
@@ -109,7 +109,7 @@ def _model(on_gpus: bool) -> tuple[str, dict[str, Any]] | None:
 
 
 def _loads(on_gpus: bool) -> dict[str, Any] | None:
-    left, middle, right = st.columns(3)
+    left, middle, right, last = st.columns(4)
     batches = left.multiselect(
         "Batch (sequences)",
         BATCHES,
@@ -132,7 +132,7 @@ def _loads(on_gpus: bool) -> dict[str, Any] | None:
         key="decode-rounds",
         help="The round is the unit of statistics: below three there is no interval.",
     )
-    steps = right.number_input(
+    steps = last.number_input(
         "Steps a round", 5, 10_000, 100 if on_gpus else 20, key="decode-steps"
     )
     url_state.keep("batch", batches, [1])

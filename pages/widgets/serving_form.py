@@ -251,11 +251,13 @@ def _planned(plan: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]] |
         store.show_error(error)
         return None
     told = summary(planned)
-    seeds = f"{told['seeds'][0]} to {told['seeds'][-1]}" if told["seeds"] else "none"
+    numbers = [str(seed) for seed in dict.fromkeys(told["seeds"])]
+    shown = numbers[0] if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}" if numbers else ""
+    seeds = f" Seeds of the requests: {shown}, the same in every arm." if shown else ""
+    gpus = f" GPUs: {len(told['gpus'])}." if told["gpus"] else ""
     st.caption(
-        f"Order of arms: {' → '.join(told['order'])}. Server starts: {told['starts']}. Seeds: "
-        f"{seeds}, the same in every arm. GPUs: {len(told['gpus']) or 'none'}. About "
-        f"{duration_words(told['seconds'])}."
+        f"Order of arms: {' → '.join(told['order'])}. Server starts: {told['starts']}.{seeds}{gpus}"
+        f" About {duration_words(told['seconds'])}."
     )
     with st.expander("Exact commands"):
         st.caption("What will be started, without a shell; to read or to copy.")
