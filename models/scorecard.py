@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Status = Literal["shown", "partly", "not measured yet", "fails"]
-Fill = Literal["evaluation", "abnormal", "pressure", "long_output", "short_output", "soak", "sweep"]
+Fill = Literal[
+    "evaluation", "abnormal", "pressure", "long_output", "short_output", "soak", "sweep", "again"
+]
 
 DIMENSIONS: tuple[tuple[str, str, str], ...] = (
     ("function", "Functional completeness", "Where it does not work, speed means nothing."),
@@ -76,7 +78,9 @@ class Evidence:
         has_phases: Whether both arms state queue, prefill and decode times.
         cause: What makes the slower arm slower, in words.
         has_telemetry: Whether power, clock and throttling were sampled.
+        has_load: Whether the load of the host's processors was sampled: all there is without GPUs.
         stacks: Distinct software stacks under which this evaluation ran ("driver 580, vLLM 0.25").
+        before_after: One arm under two stacks, a sentence each.
         drill: A rollback drill in words, with its date.
         cost: What the ROI page says, in words.
         energy: Energy per token of both arms, in words.
@@ -97,7 +101,9 @@ class Evidence:
     has_phases: bool = False
     cause: str | None = None
     has_telemetry: bool = False
+    has_load: bool = False
     stacks: Sequence[str] = ()
+    before_after: Sequence[str] = ()
     drill: str | None = None
     cost: str | None = None
     energy: str | None = None
@@ -238,15 +244,17 @@ def _stability(e: Evidence) -> _Part:
 
 
 def _compatibility(e: Evidence) -> _Part:
-    evidence = [f"Ran under: {', '.join(e.stacks)}."] if e.stacks else []
+    evidence = [f"Ran under: {'; '.join(e.stacks)}."] if e.stacks else []
+    evidence += e.before_after
     missing = []
-    if len(e.stacks) < 2:
-        missing.append("The same evaluation before and after a driver, engine or model change.")
+    fill: list[Fill] = []
+    if not e.before_after:
+        missing.append("The same arms before and after a driver, engine or firmware change.")
+        fill.append("again")
     if e.drill:
         evidence.append(f"Rollback drill: {e.drill}.")
     else:
         missing.append("No dated rollback drill is recorded.")
-    fill: list[Fill] = ["evaluation"] if len(e.stacks) < 2 else []
     return evidence, missing, fill, False
 
 
@@ -260,6 +268,8 @@ def _observability(e: Evidence) -> _Part:
         fill.append("evaluation")
     if e.has_telemetry:
         evidence.append("Power, clocks and throttling were sampled beside the rounds.")
+    elif e.has_load:
+        evidence.append("The load of the host's processors was sampled beside the rounds.")
     else:
         missing.append("Telemetry beside the rounds.")
         fill.append("evaluation")

@@ -7,6 +7,7 @@ from db.engine import Engine
 from pages.widgets import (
     serving_finding,
     serving_headline,
+    serving_history,
     serving_loads,
     serving_machine,
     serving_scorecard,
@@ -51,7 +52,8 @@ def render() -> None:
         column.markdown(f"**{plain(name)}**  {badge(arm.origin, arm.validity)}")
         if name == arm.name:
             column.caption(plain(arm.title))
-    evidence = gather(engine, arms, frames, rows)
+    changes = serving_history.changes(engine, arms)
+    evidence = gather(engine, arms, frames, rows, [change.words for change in changes])
     is_vetoed = serving_finding.answer(engine, arms, rows, evidence)
     serving_sections.warnings(engine, arms, frames, rows)
     serving_finding.finding(engine, arms, rows, evidence, is_vetoed=is_vetoed)
@@ -64,6 +66,7 @@ def render() -> None:
     serving_machine.telemetry(engine, arms, frames)
     serving_machine.recomputed(engine, arms)
     serving_scorecard.render(engine, arms, frames, evidence)
+    serving_history.render(changes)
     study_panel.render(engine, [arm.study for arm in arms])
     serving_sections.conditions(engine, arms)
     page_link("method", "How these numbers come about", topic="serving")

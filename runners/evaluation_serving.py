@@ -224,55 +224,75 @@ def fill_jobs(
 
     Args:
         specs: Arm -> the spec of its serving runs.
-        fills: abnormal, pressure, long_output, short_output, sweep, evaluation, soak.
+        fills: abnormal, pressure, long_output, short_output, sweep, evaluation, soak; again for
+            all of it once more, as an evaluation of its own.
         evaluation_id: The evaluation they belong to.
         first_order: Order of the first job.
         soak_hours: Length of a sustained load.
 
     Returns:
-        As `serving_jobs` does, arm after arm; an empty list where nothing can be measured.
+        As `serving_jobs` does, the arms in turn; an empty list where nothing can be measured.
 
     Raises:
         InvalidSpec: An arm's spec cannot be carried out any more.
     """
+    arms = [_Known(name, dict(given)) for name, given in specs.items()]
     jobs: list[dict[str, Any]] = []
-    for arm, given in specs.items():
-        base = dict(given)
-        common = {
-            name: base[name]
-            for name in ("device", "model", "model_config_json", "model_name", "load_format",
-                         "base_url", "vllm_python")
-            if base.get(name) is not None
-        }  # fmt: skip
-        usual = Workload.model_validate((base.get("workloads") or [{}])[0])
-        plan = ArmPlan(arm, dict(base.get("arm") or {}))
-        loads = _missing_loads(usual, fills)
-        parts = [(plan, loads, 3)] if loads else []
-        if "pressure" in fills:
-            parts.append((short_of_memory(plan), [PRESSURE_LOAD], 1))
-        for part, several, rounds in parts:
-            jobs += serving_jobs(
-                [part],
-                several,
-                rounds=rounds,
-                evaluation_id=evaluation_id,
-                title="Serving, missing evidence",
-                seed=int(base.get("seed", 1000)),
-                **common,
-            )
-        if "soak" in fills:
+    # part after part over all arms: an arm must not be measured hours after the other
+    for arm in arms:
+        loads = _missing_loads(arm.usual, fills)
+        if loads:
+            jobs += arm.jobs(arm.plan, loads, 3, evaluation_id, "Serving, missing evidence")
+    if "pressure" in fills:
+        for arm in arms:
+            jobs += arm.jobs(
+                short_of_memory(arm.plan), [PRESSURE_LOAD], 1, evaluation_id,
+                "Serving, missing evidence",
+            )  # fmt: skip
+    if "again" in fills:
+        anew = str(uuid.uuid4())  # rounds under other software are no further rounds of the old
+        for arm in arms:
+            jobs += arm.jobs(arm.plan, arm.loads, arm.rounds, anew, "Serving, once more")
+    if "soak" in fills:
+        for arm in arms:
             jobs += soak_jobs(
-                [ArmPlan(arm, dict(base.get("arm") or {}))],
-                usual.model_copy(update={"concurrency": 4, "scenario": "soak"}),
+                [arm.plan],
+                arm.usual.model_copy(update={"concurrency": 4, "scenario": "soak"}),
                 hours=soak_hours,
                 evaluation_id=evaluation_id,
                 title="Sustained load",
-                **common,
+                **arm.common,
             )
     for place, job in enumerate(jobs):
         job["order"] = first_order + place
         job["evaluation"]["order"] = first_order + place
     return jobs
+
+
+class _Known:
+    """An arm as it was measured before."""
+
+    def __init__(self, name: str, spec: dict[str, Any]) -> None:
+        self.common = {
+            key: spec[key]
+            for key in ("device", "model", "model_config_json", "model_name", "load_format",
+                        "base_url", "vllm_python")
+            if spec.get(key) is not None
+        }  # fmt: skip
+        self.loads = [Workload.model_validate(load) for load in spec.get("workloads") or [{}]]
+        self.usual = self.loads[0]
+        self.plan = ArmPlan(name, dict(spec.get("arm") or {}))
+        self.rounds = max(3, int(spec.get("rounds") or 0))
+        self._seed = int(spec.get("seed", 1000))
+
+    def jobs(
+        self, plan: ArmPlan, loads: Sequence[Workload], rounds: int, evaluation_id: str, title: str
+    ) -> list[dict[str, Any]]:
+        """One start of it with these workloads."""
+        return serving_jobs(
+            [plan], loads, rounds=rounds, evaluation_id=evaluation_id, title=title,
+            seed=self._seed, **self.common,
+        )  # fmt: skip
 
 
 def short_of_memory(plan: ArmPlan) -> ArmPlan:

@@ -25,8 +25,17 @@ def gather(
     arms: tuple[Arm, Arm],
     frames: tuple[pd.DataFrame, pd.DataFrame],
     rows: Sequence[Row],
+    before_after: Sequence[str] = (),
 ) -> Evidence:
-    """All evidence on two arms."""
+    """All evidence on two arms.
+
+    Args:
+        engine: The database.
+        arms: Reference and other arm.
+        frames: Their figures.
+        rows: Their comparison.
+        before_after: Arms under two software stacks, a sentence each.
+    """
     facts = [facts_of(engine, arm) for arm in arms]
     outputs, wrong = outputs_words(engine, arms, facts)
     cells = shared_cells(*frames)
@@ -48,7 +57,10 @@ def gather(
         has_phases=all(_has(frame, "phase_time") for frame in frames),
         cause=named[-1].words if named else None,
         has_telemetry=all(_has(frame, "sm_clock") or _has(frame, "power") for frame in frames),
+        has_load=all(_on_cpu(several) for several in facts)
+        and all(_has(frame, "foreign_load") for frame in frames),
         stacks=_stacks(facts),
+        before_after=before_after,
         drill=drill_words(engine, arms[0].group),
         cost=_cost_words(engine),
         energy=_energy_words(arms, frames),
@@ -216,6 +228,10 @@ def stack_words(fact: dict[str, Any]) -> str:
     parts = [f"driver {driver}"] if driver else []
     parts += [f"vLLM {version}"] if version else []
     return ", ".join(parts)
+
+
+def _on_cpu(facts: Sequence[dict[str, Any]]) -> bool:
+    return any(fact["spec"].get("device") == "cpu" for fact in facts)
 
 
 def _stacks(facts: Sequence[Sequence[dict[str, Any]]]) -> list[str]:

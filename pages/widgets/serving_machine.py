@@ -28,11 +28,14 @@ TELEMETRY = {
     "power_w": "power (W)",
     "sm_clock_mhz": "SM clock (MHz)",
     "temperature_c": "temperature (°C)",
+    "cpu_pct": "processor load (%)",
+    "cpu_mhz": "processor clock (MHz)",
 }
 DRIFT = {
     "tpot:median": "time per output token, median (ms)",
     "ttft:p99": "time to first token, P99 (ms)",
     "failed:value": "failed requests a window",
+    "timeouts:value": "requests timed out a window",
 }
 MOST_MARKS = 1500
 
@@ -72,18 +75,21 @@ def phases(engine: Engine, arms: Arms, frames: Frames) -> None:
 
 
 def telemetry(engine: Engine, arms: Arms, frames: Frames) -> None:
-    """Power, clock and temperature of each GPU over time; drift and failures of sustained loads."""
+    """Power, clocks and temperature over time, errors of each round, drift of sustained loads."""
     found = {arm.name: _telemetry(engine, arm) for arm in arms}
     frame = pd.concat(
         [rows.assign(arm=name) for name, rows in found.items() if len(rows)] or [pd.DataFrame()]
     )
     drift = _drift(arms, frames)
-    if frame.empty and drift.empty:
+    failed = failures(arms, frames)
+    if frame.empty and drift.empty and failed.empty:
         return
     st.subheader("Over time")
     if len(frame):
         choice = [name for name in TELEMETRY if name in frame and frame[name].notna().any()]
         _telemetry_chart(frame, choice)
+    if len(failed):
+        _errors(arms, failed)
     if len(drift):
         _drift_charts(arms, drift)
 
@@ -92,10 +98,15 @@ def _telemetry(engine: Engine, arm: Arm) -> pd.DataFrame:
     parts = []
     for run_id in arm.run_ids:
         rows = runs.telemetry(engine, run_id)
-        if len(rows) and "uuid" in rows:
-            rows = rows[rows["uuid"].notna()].copy()
-            rows["minutes"] = (rows["t"] - rows["t"].min()) / 60
-            parts.append(rows)
+        if rows.empty:
+            continue
+        if "uuid" in rows and rows["uuid"].notna().any():
+            rows = rows[rows["uuid"].notna()]  # beside GPUs the host's rows say little
+            index = rows["index"] if "index" in rows else rows["uuid"].str[-6:]
+            rows = rows.assign(device="GPU " + index.astype(str))
+        else:
+            rows = rows.assign(device="CPU")
+        parts.append(rows.assign(minutes=(rows["t"] - rows["t"].min()) / 60))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
@@ -111,10 +122,11 @@ def _telemetry_chart(frame: pd.DataFrame, choice: list[str]) -> None:
         key="ab-telemetry",
     )
     rows = frame.dropna(subset=[name]).copy()
-    index = rows["index"] if "index" in rows else rows["uuid"].str[-6:]
-    rows["series"] = rows["arm"] + " · GPU " + index.astype(str)
+    rows["series"] = rows["arm"] + " · " + rows["device"]
     step = max(1, len(rows) // MOST_MARKS)
-    shown = rows.iloc[::step][["minutes", name, "series"]]
+    # each line is thinned by itself: rows of several GPUs take turns
+    is_kept = rows.groupby("series").cumcount() % step == 0
+    shown = rows.loc[is_kept, ["minutes", name, "series"]]
     names = list(dict.fromkeys(shown["series"]))
     chart(
         pictures.over_time(shown, name, TELEMETRY[name], "series", names),
@@ -123,6 +135,8 @@ def _telemetry_chart(frame: pd.DataFrame, choice: list[str]) -> None:
         shown,
         key="ab-telemetry-chart",
     )
+    if not frame["device"].str.startswith("GPU").any():
+        return
     reasons = {
         reason
         for row in frame.get("throttle_reasons", pd.Series(dtype=object)).dropna()
@@ -131,6 +145,47 @@ def _telemetry_chart(frame: pd.DataFrame, choice: list[str]) -> None:
     }
     words = ", ".join(sorted(reasons)).replace("_", " ") if reasons else "none"
     st.caption(f"Throttle reasons seen: {plain(words)}.")
+
+
+def failures(arms: Arms, frames: Frames) -> pd.DataFrame:
+    """Failed requests of each round and workload of both arms; wrong inputs fail on purpose."""
+    lines = []
+    for arm, frame in zip(arms, frames, strict=True):
+        if frame.empty:
+            continue
+        rows = frame[
+            (frame["metric"] == "failed")
+            & (frame["kind"] != "soak")
+            & (frame["scenario"] != "abnormal")
+            & frame["round"].notna()
+        ]
+        lines += [
+            {
+                "workload": cell_words(row.cell),
+                "arm": arm.name,
+                "round": int(row.round),
+                "value": row.value,
+                "state": "invalid" if row.round_validity == "invalid" else "valid",
+            }
+            for row in rows.itertuples()
+        ]
+    return pd.DataFrame(lines)
+
+
+def _errors(arms: Arms, failed: pd.DataFrame) -> None:
+    count = failed.groupby("arm")["value"].sum()
+    rounds = failed[["arm", "workload", "round"]].drop_duplicates()
+    if not failed["value"].any():
+        st.caption(f"No request failed in the {len(rounds)} rounds and workloads of both arms.")
+        return
+    words = ", ".join(f"{arm} {int(total)}" for arm, total in count.items())
+    chart(
+        pictures.rounds(failed, "failed requests of a round", [arm.name for arm in arms]),
+        "link-ab-failed",
+        f"Failed requests in all rounds: {words}",
+        failed,
+        key="ab-failed",
+    )
 
 
 def _drift(arms: Arms, frames: Frames) -> pd.DataFrame:

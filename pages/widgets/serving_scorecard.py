@@ -30,7 +30,9 @@ FILL_WORDS = {
     "long_output": "long outputs",
     "short_output": "short outputs",
     "soak": "two hours of sustained load",
+    "again": "the same arms again, after an upgrade or the way back",
 }
+NOT_AT_ONCE = ("soak", "again")  # hours, or only after something has changed
 
 
 def render(
@@ -85,7 +87,7 @@ def _fill(engine: Engine, arms: tuple[Arm, Arm], cards: list[Card]) -> None:
         "Measure what is missing",
         fills,
         selection_mode="multi",
-        default=[fill for fill in fills if fill != "soak"],
+        default=[fill for fill in fills if fill not in NOT_AT_ONCE],
         format_func=FILL_WORDS.__getitem__,
         key="ab-fill",
     )
@@ -100,20 +102,28 @@ def _fill(engine: Engine, arms: tuple[Arm, Arm], cards: list[Card]) -> None:
     st.caption(f"{len(planned)} jobs on the arms as measured, about {duration_words(total)}.")
     if settings().read_only:
         st.info("This is a demo: it starts nothing.")
-    elif st.button("Queue it", key="ab-queue"):
-        st.session_state["ab-queued"] = queue(engine, planned)
-    if st.session_state.get("ab-queued"):
-        page_link("new-run", "Watch the jobs", jobs=",".join(st.session_state["ab-queued"]))
+        return
+    # what was asked for: other arms or another choice are another request
+    asked = f"{arms[0].code} {arms[1].code} {' '.join(sorted(chosen))}"
+    if st.button("Queue it", key="ab-queue"):
+        st.session_state[f"ab-queued {asked}"] = queue(engine, planned, asked)
+    if queued := st.session_state.get(f"ab-queued {asked}"):
+        page_link("new-run", "Watch the jobs", jobs=",".join(queued))
 
 
-def queue(engine: Engine, planned: list[dict[str, Any]]) -> list[str]:
+def queue(engine: Engine, planned: list[dict[str, Any]], asked: str) -> list[str]:
     """Queue the planned jobs once, however often the button is clicked.
+
+    Args:
+        engine: The database.
+        planned: The jobs.
+        asked: What they were planned for; the same is queued once.
 
     Raises:
         ReadOnly: Demo mode.
     """
     store.refuse_read_only()
-    token = st.session_state.setdefault("token-ab-fill", str(uuid.uuid4()))
+    token = st.session_state.setdefault(f"token-ab-fill {asked}", str(uuid.uuid4()))
     return [
         jobs.enqueue(
             engine,

@@ -28,7 +28,8 @@ FULL = Evidence(
     has_phases=True,
     cause="No slowdown to explain.",
     has_telemetry=True,
-    stacks=("driver 570, vLLM 0.24", "driver 580, vLLM 0.25"),
+    stacks=("driver 580, vLLM 0.25",),
+    before_after=("link on before (driver 570) and after (driver 580): same within 2 %.",),
     drill="2026-11-28, back on driver 570 in 14 minutes",
     cost="buy: net gain in 9 months",
     energy="1.9 and 1.7 J a token",
@@ -65,7 +66,7 @@ def test_with_everything_every_dimension_is_shown() -> None:
         ({"abnormal": {"link off": (4, 0), "link on": (3, 1)}}, "stability", "fails"),
         ({"soaks": ()}, "stability", "partly"),
         ({"soaks": tuple(replace(s, hours=0.1) for s in FULL.soaks)}, "stability", "partly"),
-        ({"stacks": ("driver 580",)}, "compatibility", "partly"),
+        ({"before_after": ()}, "compatibility", "partly"),
         ({"drill": None}, "compatibility", "partly"),
         ({"has_phases": False}, "observability", "partly"),
         ({"cost": None}, "cost", "partly"),
@@ -95,6 +96,8 @@ def test_wrong_outputs_veto_every_figure() -> None:
 def test_a_gap_names_the_runs_that_would_fill_it() -> None:
     fills = {card.code: card.fill for card in scorecard(replace(FULL, soaks=(), abnormal={}))}
     assert set(fills["stability"]) == {"soak", "abnormal"}
+    again = {c.code: c.fill for c in scorecard(replace(FULL, before_after=()))}
+    assert again["compatibility"] == ("again",)
     fit = {c.code: c.fill for c in scorecard(replace(FULL, scenarios=frozenset({"online"})))}
     assert set(fit["fit"]) == {"long_output", "short_output"}
 

@@ -259,7 +259,7 @@ def test_a_demo_records_and_queues_nothing(
     with pytest.raises(ReadOnly):
         serving_scorecard.record_drill(measured, EVALUATION, "2026-11-28", "x")
     with pytest.raises(ReadOnly):
-        serving_scorecard.queue(measured, [])
+        serving_scorecard.queue(measured, [], "x")
 
 
 def test_a_tool_that_contradicts_its_requests_is_named(database: Engine, open_page: Any) -> None:

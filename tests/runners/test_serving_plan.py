@@ -153,6 +153,22 @@ def test_what_is_missing_is_planned_on_the_arms_as_measured() -> None:
     assert load_["input_len"] + load_["output_len"] < cache
     assert load_["concurrency"] * (load_["input_len"] + load_["output_len"]) > 2 * cache
     assert fill_jobs(specs, [], evaluation_id="e") == []
+    # part after part, the arms in turn: none is measured hours after the other
+    arms = [job["evaluation"]["arm"] for job in jobs]
+    assert arms == ["link-off", "link-on"] * 3
+
+
+def test_once_more_is_an_evaluation_of_its_own_with_all_that_was_asked() -> None:
+    specs = {job["evaluation"]["arm"]: job["spec"] for job in plan()}
+    jobs = fill_jobs(specs, ["again"], evaluation_id="e")
+    (anew,) = {job["evaluation"]["id"] for job in jobs}
+    assert anew != "e"
+    assert [job["evaluation"]["arm"] for job in jobs] == ["link-off", "link-on"]
+    for job in jobs:
+        before = specs[job["evaluation"]["arm"]]
+        assert job["spec"]["arm"] == before["arm"]
+        assert job["spec"]["workloads"] == before["workloads"]
+        assert job["spec"]["rounds"] >= 3
 
 
 @pytest.mark.parametrize(
