@@ -9,7 +9,7 @@ from pages.widgets import model_picker, store, this_machine, url_state
 from runners.evaluation import allreduce_jobs
 from runners.spec import DEFAULT_CALLS_PER_STEP, DEFAULT_SIZES
 
-CPU = "CPU ranks over gloo"
+CPU = "CPU processes (a rehearsal)"
 GPUS = "GPUs"
 DEVICES = {"gpu": GPUS, "cpu": CPU}
 QUICK_SIZES = (512, 1024, 3072, 4096, 16_384, 65_536, 262_144, 1_048_576)
@@ -94,10 +94,9 @@ def render() -> list[dict[str, Any]] | None:
         return None
     sizes_bytes, calls = sizes
     on_gpus = devices["device"] == "cuda"
-    left, middle, right, last = st.columns([2, 1, 1, 1])
     modes = ["eager"]
     if on_gpus:
-        modes = left.multiselect(
+        modes = st.multiselect(
             "Modes",
             list(MODES),
             default=url_state.asked_some("modes", list(MODES), list(MODES)),
@@ -106,16 +105,17 @@ def render() -> list[dict[str, Any]] | None:
         )
         url_state.keep("modes", modes, list(MODES))
     else:
-        left.caption(
+        st.caption(
             "Only the eager mode, in which each call is launched on its own: CUDA graphs need GPUs."
         )
-    dtype = middle.selectbox(
+    left, middle, right = st.columns(3)
+    dtype = left.selectbox(
         "Data type",
         DTYPES,
         index=DTYPES.index(url_state.asked_one("dtype", DTYPES, DTYPES[0])),
         key="dtype",
     )
-    rounds = right.number_input(
+    rounds = middle.number_input(
         "Rounds",
         1,
         20,
@@ -123,7 +123,7 @@ def render() -> list[dict[str, Any]] | None:
         key="rounds",
         help="The round is the unit of statistics: below three there is no interval.",
     )
-    minutes = last.number_input(
+    minutes = right.number_input(
         "Time limit (min)", 1, 600, url_state.asked_number("limit", 1, 600, 20), key="limit"
     )
     for name, value, usual in (
