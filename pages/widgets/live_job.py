@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from db import jobs
+from models.errors import LinkworthError
 from pages.widgets import store
 from pages.widgets.badges import state_badge
 from pages.widgets.links import explorer_link, page_link
@@ -72,9 +73,14 @@ def watch(job_ids: list[str], *, key: str) -> None:
 
     @st.fragment(run_every="1s" if busy else None)
     def live() -> None:
-        current = [jobs.job(database, job_id) for job_id in job_ids]
-        for job in current:
-            _draw(job, key)
+        try:
+            current = [jobs.job(database, job_id) for job_id in job_ids]
+            for job in current:
+                _draw(job, key)
+        except LinkworthError as error:
+            # a fragment draws itself: nobody above it would say this. The next look may succeed
+            store.show_error(error)
+            return
         if busy and not any(job["state"] in ACTIVE for job in current):
             st.rerun()  # redefines this fragment without its timer
 

@@ -8,6 +8,7 @@ import streamlit as st
 
 from db import runs
 from models import result as result_shape
+from models.errors import LinkworthError
 from models.metrics import METRICS
 from models.result import Result
 from pages.widgets import run_telemetry, store
@@ -131,7 +132,11 @@ def _confirm_delete(run_id: str, title: str) -> None:
     )
     st.caption("Nothing else is touched. Download its JSON first if you may need it.")
     if st.button("Delete", type="primary", key="run-delete-yes"):
-        delete(run_id)
+        try:
+            delete(run_id)
+        except LinkworthError as error:  # locked, or somebody else was faster
+            store.show_error(error)
+            return
         st.rerun()
 
 
