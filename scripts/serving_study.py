@@ -260,6 +260,7 @@ def one_arm(options, model, arm, number, servers, teams, draft, events) -> float
     arm_round(arm, number, servers, teams, draft, events)
     took = time.monotonic() - at
     write_result(draft.finished(), state_file(options, model, arm))
+    save(options)  # the machine may be gone before the next round ends
     told = {
         row.dims["concurrency"]: round(row.value or 0, 3)
         for row in draft.result.find("tpot", "median")
@@ -283,7 +284,19 @@ def _draft(options: argparse.Namespace, model: Path, arm: Arm, servers: object) 
 
 
 def write(options: argparse.Namespace) -> int:
-    """Write what is there as one Bundle, the larger models first."""
+    """Write what is there, and print what it says; returns the number of results."""
+    sentences, done = save(options)
+    for sentence in sentences:
+        print(sentence, flush=True)
+    return done
+
+
+def save(options: argparse.Namespace) -> tuple[list[str], int]:
+    """Write what is there as one Bundle, the larger models first, whole or not at all.
+
+    Returns:
+        What the study says, and the number of its results.
+    """
     results = []
     for model in options.models:
         for arm in arms_of(options, model):
@@ -291,8 +304,6 @@ def write(options: argparse.Namespace) -> int:
             if result is not None:
                 results.append(rounded(result, options.digits))
     sentences = study_sentences(results)
-    for sentence in sentences:
-        print(sentence, flush=True)
     cards = sorted({gpu["name"] for r in results for gpu in r.host.get("gpus", [])})
     versions = sorted({r.tool.version or "" for r in results})
     title = options.title or f"Served models on {' and '.join(cards) or 'a CPU'}: {options.plan}"
@@ -312,8 +323,10 @@ def write(options: argparse.Namespace) -> int:
     bundle = Bundle(study=study, results=results)
     data = bundle.model_dump(mode="json", by_alias=True)
     data["results"] = [dump(result) for result in results]
-    options.out.write_text(json.dumps(data, allow_nan=False) + "\n")
-    return len(results)
+    draft = options.out.with_suffix(".part")
+    draft.write_text(json.dumps(data, allow_nan=False) + "\n")
+    draft.replace(options.out)
+    return sentences, len(results)
 
 
 def rounded(result: Result, digits: int) -> Result:

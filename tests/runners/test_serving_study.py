@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +14,17 @@ from models.result import Bundle
 SCRIPT = Path(__file__).parents[2] / "scripts" / "serving_study.py"
 
 
-def study(folder: Path, *more: str, fault: str = "") -> subprocess.CompletedProcess[str]:
+def command(folder: Path, *more: str, fault: str = "") -> tuple[list[str], dict[str, str]]:
     words = [sys.executable, str(SCRIPT), "cpu", "--out", str(folder / "small-study.json")]
     words += ["--vllm-python", fake_python(folder, fault), "--state", str(folder / "state")]
     words += ["--input-len", "8", "--output-len", "4", "--concurrency", "1", "2"]
     words += ["--prompts-per-slot", "3", *more]
     env = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
+    return words, env
+
+
+def study(folder: Path, *more: str, fault: str = "") -> subprocess.CompletedProcess[str]:
+    words, env = command(folder, *more, fault=fault)
     return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, env=env)
 
 
@@ -63,6 +69,21 @@ def test_rounds_in_which_every_request_fails_end_too(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "0 rounds of arms are still to do" in done.stdout
     assert {result.validity for result in bundle(tmp_path).results} == {"invalid"}
+
+
+def test_a_machine_that_goes_away_leaves_the_rounds_before_it(tmp_path: Path) -> None:
+    words, env = command(tmp_path, "--rounds", "3")
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, text=True, env=env, start_new_session=True
+    ) as running:
+        assert running.stdout is not None
+        said = next((line for line in running.stdout if " round 0:" in line), "")
+        os.killpg(running.pid, signal.SIGKILL)
+    assert "tp1 round 0:" in said
+    found = bundle(tmp_path)
+    assert rounds(found)["tp1"] == {0}
+    assert found.study is not None
+    assert found.study.origin == "measured"
 
 
 def test_too_little_time_begins_nothing(tmp_path: Path) -> None:
