@@ -20,6 +20,7 @@ from db.schema import Base
 from models.errors import DatabaseTooNew, DatabaseUnavailable
 
 RUN_ID = "6a0f5a0e-6c35-4a0e-9a55-0f6d6a1d2c33"
+LABELLED_ID = "7b1f5a0e-6c35-4a0e-9a55-0f6d6a1d2c34"
 ROOT = Path(__file__).parents[2]
 
 
@@ -65,6 +66,19 @@ def fill_previous_version(engine, host=TWO_GPUS):
         )  # fmt: skip
 
 
+def add_labelled_run(engine):
+    """A run as version 0002 wrote it: the host's label stands in it."""
+    with writing(engine) as connection:
+        assert connection.execute(text("SELECT host_label FROM runs")).scalar() == "2 x A GPU"
+        insert(
+            connection, "runs",
+            id=LABELLED_ID, kind="decode", origin="imported", validity="valid", tool="linkworth",
+            created_at="2026-11-02 10:00:00", headline="", reasons="[]", warnings="[]",
+            artifacts="[]", said="{}", spec="{}", host="{}", environment="{}",
+            host_label="a label of its time",
+        )  # fmt: skip
+
+
 def test_from_nothing_to_the_schema_of_the_models(empty_url, open_engine):
     engine = open_engine(empty_url)
     assert migrations.version(engine) is None
@@ -84,16 +98,29 @@ def test_head_is_the_newest_step_and_steps_count_up():
     assert len(revisions) >= 2
 
 
-def test_the_version_before_keeps_its_data(empty_url, open_engine):
+EARLIER = sorted(
+    step.revision
+    for step in ScriptDirectory.from_config(migrations._config()).walk_revisions()
+    if step.revision != migrations.HEAD
+)
+
+
+@pytest.mark.parametrize("revision", EARLIER)
+def test_every_version_before_keeps_its_data(empty_url, open_engine, revision):
     engine = open_engine(empty_url)
     to_revision(engine, "0001")
     fill_previous_version(engine)
+    to_revision(engine, revision)
+    if revision >= "0002":
+        add_labelled_run(engine)
     migrations.upgrade(engine)
     assert migrations.version(engine) == migrations.HEAD
     run = runs.load(engine, RUN_ID)
     assert [row.value for row in run.measurements] == [6.5]
     assert run.samples[0].values == [6.4, 6.6]
-    assert list(runs.list_runs(engine)["host"]) == ["2 x A GPU"]
+    labels = dict(runs.list_runs(engine)[["id", "host"]].itertuples(index=False))
+    assert labels.pop(LABELLED_ID, "a label of its time") == "a label of its time"
+    assert labels == {RUN_ID: "2 x A GPU"}
     jobs.heartbeat(engine, "worker", pid=1, host="h")
     claimed = jobs.claim(engine, "worker")
     assert claimed is not None
