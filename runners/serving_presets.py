@@ -22,7 +22,10 @@ class Preset:
         rounds: Of each arm.
         starts: Of each arm.
         soak_hours: Sustained load after it, 0 for none.
-        arms: Names of arms from `arms_for`; "published" means the preset's own.
+        arms: Names of arms from `arms_for`.
+        model: Hub id, where the preset names one.
+        engine_args: Of every arm.
+        seed: Of the first round's prompts.
     """
 
     name: str
@@ -35,6 +38,7 @@ class Preset:
     arms: tuple[str, ...] = ("link-off", "link-on")
     model: str | None = None
     engine_args: dict[str, Any] = field(default_factory=dict)
+    seed: int = 1000
 
 
 def load(
@@ -123,9 +127,16 @@ PRESETS: dict[str, Preset] = {
                 "enable-prefix-caching": True,
                 "enable-chunked-prefill": True,
                 "max-num-batched-tokens": 4096,
+                "mamba-cache-dtype": "auto",
                 "mamba-cache-mode": "align",
+                "reasoning-parser": "qwen3",
+                "enable-auto-tool-choice": True,
+                "tool-call-parser": "qwen3_xml",
+                "default-chat-template-kwargs": '{"enable_thinking": true, '
+                '"preserve_thinking": true}',
                 "speculative-config": '{"method": "qwen3_next_mtp", "num_speculative_tokens": 2}',
             },
+            seed=42,
         ),
         Preset(
             "tp-on-5090-and-b200",
@@ -155,19 +166,32 @@ def arms_for(names: Sequence[str], gpus: Sequence[GpuName], device: str = "cuda"
 
     Args:
         names: link-off, link-on, no-custom-all-reduce, tp1, replicas, A, "A again", pair-0-2,
-            pair-0-1, all-four, two-pairs.
+            pair-0-1, all-four, two-pairs; on the CPU tp1, tp2, A, "A again".
         gpus: In rank order; the first tp of them are used.
-        device: ``cpu`` gives TP=1 and TP=2 on cores instead, whatever the names.
+        device: ``cuda`` or ``cpu``, where an arm is bound to cores.
 
     Raises:
-        InvalidSpec: There are too few GPUs for an arm.
+        InvalidSpec: There is no such arm, or there are too few GPUs for it.
     """
     if device == "cpu":
-        return [
-            ArmPlan("tp1", {"tp": 1, "cpu_cores": "0"}),
-            ArmPlan("tp2", {"tp": 2, "cpu_cores": "0|1"}),
-        ]
+        return [_cpu_arm(name) for name in names]
     return [_arm(name, list(gpus)) for name in names]
+
+
+CPU_ARMS: dict[str, dict[str, Any]] = {
+    "tp1": {"tp": 1, "cpu_cores": "0"},
+    "tp2": {"tp": 2, "cpu_cores": "0|1"},
+    "A": {"tp": 1, "cpu_cores": "0"},
+    "A again": {"tp": 1, "cpu_cores": "0"},
+}
+
+
+def _cpu_arm(name: str) -> ArmPlan:
+    if name not in CPU_ARMS:
+        raise InvalidSpec(
+            f"There is no arm called {name!r} on the CPU.", f"Arms: {', '.join(CPU_ARMS)}."
+        )
+    return ArmPlan(name, CPU_ARMS[name])
 
 
 def _arm(name: str, gpus: list[GpuName]) -> ArmPlan:

@@ -6,9 +6,10 @@ from typing import Any
 
 import streamlit as st
 
+from models.comparison import MIN_UNITS, smallest_change_pct
 from models.errors import InvalidSpec, LinkworthError
 from pages.widgets import model_picker, serving_form_arms, serving_form_parts, store
-from pages.widgets.allreduce_form import choose_gpus, host_gpus
+from pages.widgets.allreduce_form import choose_gpus, gpu_label, host_gpus
 from pages.widgets.live_job import duration_words
 from pages.widgets.plain import plain
 from pages.widgets.serving_form_arms import Engine
@@ -68,6 +69,7 @@ def render_evaluation(engine: object = None) -> list[dict[str, Any]] | None:
     rounds, starts = serving_form_parts.repetitions(
         f"evaluation-{name}", preset.rounds, preset.starts
     )
+    st.caption(_shown_with(rounds))
     is_short = st.toggle(
         "Short memory: one more start an arm, with a cache that cannot hold all requests",
         value=name == "purchase",
@@ -79,7 +81,10 @@ def render_evaluation(engine: object = None) -> list[dict[str, Any]] | None:
     title = f"{preset.label}, {_title(target)}"
 
     def plan() -> list[dict[str, Any]]:
-        jobs = serving_jobs(arms, loads, rounds=rounds, starts=starts, title=title, **target.common)
+        jobs = serving_jobs(
+            arms, loads, rounds=rounds, starts=starts, title=title, seed=preset.seed,
+            **target.common,
+        )  # fmt: skip
         evaluation_id = jobs[0]["evaluation"]["id"]
         if is_short:
             more = serving_jobs(
@@ -150,14 +155,14 @@ def _target(key: str, preset: Preset | None = None, *, may_be_url: bool = True) 
     if pasted != Pasted():
         # a widget keeps what it shows: fields that a pasted line fills are new ones
         key = f"{key}-{zlib.crc32(repr(pasted).encode()):x}"
-    gpus = [] if on_cpu else _gpus(key)
+    gpus = [] if on_cpu else _gpus(key, pasted)
     if gpus is None:
         return None
     model = _model(key, on_cpu, preset, pasted)
     if model is None:
         return None
     common = {"device": "cpu" if on_cpu else "cuda", "vllm_python": str(python), **model}
-    return Engine(common, on_cpu, gpus, pasted, key)
+    return Engine(common, on_cpu, gpus, pasted, key, _labels())
 
 
 def _running_server(key: str) -> Engine | None:
@@ -188,12 +193,51 @@ def _running_server(key: str) -> Engine | None:
     return Engine(common, key=key)
 
 
-def _gpus(key: str) -> list[str] | None:
-    chosen = choose_gpus(host_gpus(), f"{key}-gpus", one_group=False)
+def _gpus(key: str, pasted: Pasted) -> list[str] | None:
+    if pasted.gpus:
+        chosen = _pasted_gpus(key, pasted)
+    else:
+        chosen = choose_gpus(host_gpus(), f"{key}-gpus", one_group=False)
     if not chosen:
         st.info("Choose the GPUs that take part.")
         return None
     return chosen
+
+
+def _labels() -> dict[str, str]:
+    return {str(gpu["uuid"]): gpu_label(gpu) for gpu in host_gpus()}
+
+
+def _pasted_gpus(key: str, pasted: Pasted) -> list[str]:
+    """GPUs as the pasted line names them, by index or UUID."""
+    labels = _labels()
+    names = {str(gpu["index"]): str(gpu["uuid"]) for gpu in host_gpus()}
+    names |= {uuid: uuid for uuid in labels}
+    missing = [str(name) for name in pasted.gpus if str(name) not in names]
+    if missing:
+        st.warning(f"The pasted line names GPUs that are not here: {plain(', '.join(missing))}.")
+    found = [names[str(name)] for name in pasted.gpus if str(name) in names]
+    return st.multiselect(
+        "GPUs, in rank order",
+        list(labels),
+        default=list(dict.fromkeys(found)),
+        format_func=labels.__getitem__,
+        key=f"{key}-gpus",
+    )
+
+
+def _shown_with(rounds: int) -> str:
+    """What so many rounds can show, before they are measured."""
+    if rounds < MIN_UNITS:
+        return (
+            f"Below {MIN_UNITS} rounds an arm there is a direction and no interval: no change is "
+            "shown."
+        )
+    smallest = smallest_change_pct(0.01, rounds, is_paired=True)
+    return (
+        f"{rounds} rounds an arm show changes from about {smallest:.1f} % up, where the pairs of "
+        "rounds scatter by 1 %."
+    )
 
 
 def _model(key: str, on_cpu: bool, preset: Preset | None, pasted: Pasted) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 """Arms of the serving forms: GPUs, TP size, replicas, link, engine flags."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import streamlit as st
@@ -10,7 +10,7 @@ from models.errors import InvalidSpec
 from pages.widgets import serving_form_parts, store, url_state
 from runners.evaluation_serving import ArmPlan
 from runners.serving_paste import Pasted
-from runners.serving_presets import Preset, arms_for
+from runners.serving_presets import CPU_ARMS, Preset, arms_for
 
 ARM_WORDS = {
     "link-off": "TP=2, link off",
@@ -25,6 +25,13 @@ ARM_WORDS = {
     "A": "the arm",
     "A again": "the same arm again",
 }
+CPU_WORDS = {
+    "tp1": "TP=1 on one core",
+    "tp2": "TP=2 on two cores",
+    "A": "the arm, TP=1 on one core",
+    "A again": "the same arm again",
+}
+MOST_OWN = 6
 _NEEDS = {"tp1": 1, "A": 1, "A again": 1, "pair-0-2": 4, "pair-0-1": 4, "all-four": 4}
 _NEEDS |= {"two-pairs": 4}
 
@@ -39,6 +46,7 @@ class Engine:
         gpus: Chosen GPUs, in rank order.
         pasted: What a pasted line brought.
         key: Stem of the widget keys.
+        labels: Words for each GPU.
     """
 
     common: dict[str, Any]
@@ -46,6 +54,7 @@ class Engine:
     gpus: list[str] = field(default_factory=list)
     pasted: Pasted = field(default_factory=Pasted)
     key: str = "serving"
+    labels: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_url(self) -> bool:
@@ -57,22 +66,28 @@ def _flags(target: Engine, preset: Preset | None, key: str) -> dict[str, Any]:
     """Engine flags: the preset's, then the pasted ones, then those of the form."""
     given = {} if target.on_cpu or preset is None else dict(preset.engine_args)
     given |= target.pasted.engine_args
+    return _chosen(target, given, key)
+
+
+def _chosen(target: Engine, given: dict[str, Any], key: str) -> dict[str, Any]:
     python = target.common.get("vllm_python", "")
     return serving_form_parts.engine_flags(key, python, given)
 
 
-def one_arm(target: Engine) -> ArmPlan | None:
-    """One arm: TP size, servers side by side, link, flags."""
+def one_arm(target: Engine, given: dict[str, Any] | None = None) -> ArmPlan | None:
+    """One arm: TP size, servers side by side, link, flags.
+
+    Args:
+        target: Where it runs.
+        given: Flags to start from; by default the pasted ones.
+    """
     key = target.key
     if target.is_url:
         return ArmPlan("server", {})
-    flags = _flags(target, None, key)
+    flags = _flags(target, None, key) if given is None else _chosen(target, given, key)
     if target.on_cpu:
         tp = st.segmented_control("TP size", [1, 2], default=1, required=True, key=f"{key}-tp")
-        return ArmPlan(
-            f"tp{tp}",
-            {"tp": tp, "cpu_cores": "0" if tp == 1 else "0|1", "engine_args": flags},
-        )
+        return ArmPlan(f"tp{tp}", {**CPU_ARMS[f"tp{tp}"], "engine_args": flags})
     count = len(target.gpus)
     left, middle, right = st.columns(3)
     sizes = [size for size in (1, 2, 4, 8, 16) if size <= count]
@@ -115,41 +130,79 @@ def one_arm(target: Engine) -> ArmPlan | None:
 
 
 def several(target: Engine, preset: Preset) -> list[ArmPlan] | None:
-    """The arms of an evaluation, those of the preset chosen at first."""
+    """The arms of an evaluation: those of the preset chosen at first, and a person's own."""
     flags = _flags(target, preset, target.key)
     if target.on_cpu:
         st.caption(
             "On the CPU the arms are TP=1 on one core and TP=2 on two: a real comparison of two "
             "ways to serve, which says nothing of a GPU link."
         )
-        plans = arms_for((), (), "cpu")
-    else:
-        names = _arm_names(target, preset)
-        if names is None:
-            return None
-        try:
-            plans = arms_for(names, target.gpus)
-        except InvalidSpec as error:
-            store.show_error(error)
-            return None
-    return [ArmPlan(p.name, {**p.arm, "engine_args": flags}, p.fields) for p in plans]
+    names = _cpu_names(preset) if target.on_cpu else _arm_names(target, preset)
+    own = _own(target, flags)
+    if not names and not own:
+        st.info("Choose at least one arm.")
+        return None
+    try:
+        plans = arms_for(names, target.gpus, "cpu" if target.on_cpu else "cuda")
+    except InvalidSpec as error:
+        store.show_error(error)
+        return None
+    plans = [ArmPlan(p.name, {**p.arm, "engine_args": flags}, p.fields) for p in plans]
+    return plans + own
 
 
-def _arm_names(target: Engine, preset: Preset) -> Sequence[str] | None:
+def _own(target: Engine, flags: dict[str, Any]) -> list[ArmPlan]:
+    """Arms that a person puts together: GPUs, TP size, servers, link and flags of each."""
+    key = f"{target.key}-own"
+    count = st.number_input(
+        "Arms of your own",
+        0,
+        MOST_OWN,
+        0,
+        key=f"{key}-count",
+        help="Any GPUs, TP size, number of servers, link and engine flags, beside the arms above.",
+    )
+    found = []
+    for number in range(1, int(count) + 1):
+        with st.container(border=True):
+            name = st.text_input("Name of the arm", f"own-{number}", key=f"{key}-name-{number}")
+            gpus = target.gpus
+            if not target.on_cpu:
+                gpus = st.multiselect(
+                    "GPUs of this arm, in rank order",
+                    target.gpus,
+                    default=target.gpus,
+                    format_func={u: target.labels.get(u, u) for u in gpus}.__getitem__,
+                    key=f"{key}-gpus-{number}",
+                )
+                if not gpus:
+                    st.info("Choose the GPUs of this arm.")
+                    continue
+            plan = one_arm(replace(target, gpus=list(gpus), key=f"{key}{number}"), dict(flags))
+        if plan is not None:
+            found.append(ArmPlan(name.strip()[:60] or f"own-{number}", plan.arm, plan.fields))
+    return found
+
+
+def _cpu_names(preset: Preset) -> Sequence[str]:
+    usual = [name for name in preset.arms if name in ("A", "A again")] or ["tp1", "tp2"]
+    return st.multiselect(
+        "Arms", list(CPU_WORDS), default=usual, format_func=CPU_WORDS.__getitem__,
+        key=f"arms-cpu-{preset.name}",
+    )  # fmt: skip
+
+
+def _arm_names(target: Engine, preset: Preset) -> Sequence[str]:
     count = len(target.gpus)
     possible = [name for name in ARM_WORDS if _NEEDS.get(name, 2) <= count]
     usual = [name for name in preset.arms if name in possible]
     if len(usual) < len(preset.arms):
         missing = ", ".join(ARM_WORDS[name] for name in preset.arms if name not in possible)
         st.warning(f"With {count} GPU(s) these arms of the preset cannot run: {missing}.")
-    chosen = st.multiselect(
+    return st.multiselect(
         "Arms",
         possible,
         default=usual or [name for name in ("A", "A again") if name in possible],
         format_func=ARM_WORDS.__getitem__,
         key=f"arms-{preset.name}",
     )
-    if not chosen:
-        st.info("Choose at least one arm.")
-        return None
-    return chosen

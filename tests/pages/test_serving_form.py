@@ -251,3 +251,71 @@ def test_a_placement_fills_the_arm(database: Engine, with_vllm: None, with_gpus:
     nonsense = form(gpus="9", tp="64", replicas="many", link="maybe")
     arm = planned(nonsense)[0]["spec"]["arm"]
     assert (len(arm["gpus"]), arm["tp"], arm["replicas"], arm["link"]) == (4, 4, 1, "on")
+
+
+def test_arms_of_ones_own_stand_beside_the_presets(
+    database: Engine, with_vllm: None, with_gpus: None
+) -> None:
+    at = form("render_evaluation", preset="quick")
+    at.number_input(key="evaluation-quick-own-count").set_value(2).run()
+    at.text_input(key="evaluation-quick-own-name-1").set_value("second pair, eager").run()
+    at.multiselect(key="evaluation-quick-own-gpus-1").set_value(["GPU-aaaa2", "GPU-aaaa3"]).run()
+    at.selectbox(key="evaluation-quick-own1-tp").set_value(2).run()
+    at.toggle(key="evaluation-quick-own1-flags").set_value(True).run()
+    at.multiselect(key="evaluation-quick-own1-flag-names").set_value(["enforce-eager"]).run()
+    at.selectbox(key="evaluation-quick-own2-tp").set_value(1).run()
+    at.number_input(key="evaluation-quick-own2-replicas").set_value(4).run()
+    arms = {job["evaluation"]["arm"]: job["spec"]["arm"] for job in planned(at)}
+    assert list(arms) == ["link-off", "link-on", "second pair, eager", "own-2"]
+    assert arms["second pair, eager"]["gpus"] == ["GPU-aaaa2", "GPU-aaaa3"]
+    assert arms["second pair, eager"]["engine_args"] == {"enforce-eager": True}
+    assert arms["link-on"]["engine_args"] == {}
+    assert (arms["own-2"]["tp"], arms["own-2"]["replicas"]) == (1, 4)
+
+
+def test_two_own_arms_of_one_name_are_refused(
+    database: Engine, with_vllm: None, with_gpus: None
+) -> None:
+    at = form("render_evaluation", preset="quick")
+    at.number_input(key="evaluation-quick-own-count").set_value(1).run()
+    at.text_input(key="evaluation-quick-own-name-1").set_value("link-on").run()
+    assert planned(at) is None
+    assert "different names" in said(at)
+
+
+def test_an_arm_against_itself_on_the_cpu_is_one_arm_twice(
+    database: Engine, with_vllm: None
+) -> None:
+    jobs = planned(form("render_evaluation", preset="a-a"))
+    assert {job["evaluation"]["arm"] for job in jobs} == {"A", "A again"}
+    arms = [job["spec"]["arm"] for job in jobs]
+    assert all(arm == arms[0] for arm in arms)
+
+
+def test_the_form_says_what_so_many_rounds_can_show(database: Engine, with_vllm: None) -> None:
+    at = form("render_evaluation", preset="quick")
+    assert "there is a direction and no interval" in said(at)
+    at.number_input(key="evaluation-quick-rounds").set_value(3).run()
+    assert "3 rounds an arm show changes from about 2.5 % up" in said(at)
+
+
+def test_a_pasted_line_chooses_its_gpus(database: Engine, with_vllm: None, with_gpus: None) -> None:
+    at = form()
+    at.text_area(key="serving-paste").set_value(
+        "CUDA_VISIBLE_DEVICES=0,2 vllm serve own/model -tp 2"
+    ).run()
+    (job,) = planned(at)
+    assert job["spec"]["arm"]["gpus"] == ["GPU-aaaa0", "GPU-aaaa2"]
+    at.text_area(key="serving-paste").set_value(
+        "CUDA_VISIBLE_DEVICES=3,9 vllm serve own/model"
+    ).run()
+    (job,) = planned(at)
+    assert job["spec"]["arm"]["gpus"] == ["GPU-aaaa3"]
+    assert "names GPUs that are not here: 9" in said(at)
+
+
+def test_the_published_preset_asks_the_authors_prompts(
+    database: Engine, with_vllm: None, with_gpus: None
+) -> None:
+    jobs = planned(form("render_evaluation", preset="nvlink-on-4x3090"))
+    assert {job["spec"]["seed"] for job in jobs} == {42}

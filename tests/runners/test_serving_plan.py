@@ -124,6 +124,18 @@ def test_an_arm_that_needs_more_gpus_than_there_are_says_so() -> None:
         arms_for(["link-on"], [0])
 
 
+def test_cpu_arms_are_bound_to_cores_and_twice_the_same_is_the_same() -> None:
+    one, two = arms_for(["tp1", "tp2"], [], "cpu")
+    assert (one.arm, two.arm) == (
+        {"tp": 1, "cpu_cores": "0"},
+        {"tp": 2, "cpu_cores": "0|1"},
+    )
+    first, again = arms_for(["A", "A again"], [], "cpu")
+    assert first.arm == again.arm
+    with pytest.raises(InvalidSpec, match="no arm called 'link-on' on the CPU"):
+        arms_for(["link-on"], [], "cpu")
+
+
 def test_two_pairs_of_replicas_keep_the_pairs_together() -> None:
     (arm,) = arms_for(["two-pairs"], [0, 1, 2, 3])
     spec = serving_jobs([arm], [load(4)], **COMMON)[0]["spec"]
