@@ -145,12 +145,20 @@ def _slowdowns(name: str, busy: Sequence[Row], findings: Findings) -> None:
         findings.reasons.append(f"{name} was throttled: {words}.")
     share = held.get("sw_power_cap", 0) / len(busy)
     if share >= CAPPED_SHARE:
-        text = f"{name} was at its power limit in {share * 100:.0f} % of the busy samples."
+        text = (
+            f"{name} was at its power limit in {share * 100:.0f} % of the busy samples "
+            f"({held['sw_power_cap']} of {len(busy)})."
+        )
         findings.warnings.append(Notice(code="power_capped", text=text))
 
 
 def _clock(name: str, busy: Sequence[Row], findings: Findings) -> None:
-    clocks = [row["sm_clock_mhz"] for row in busy if row.get("sm_clock_mhz")]
+    # a clock at the power cap follows the load, which differs from one part of a run to the next
+    clocks = [
+        row["sm_clock_mhz"]
+        for row in busy
+        if row.get("sm_clock_mhz") and "sw_power_cap" not in (row.get("throttle_reasons") or ())
+    ]
     if len(clocks) < MIN_BUSY_SAMPLES:
         return
     third = len(clocks) // 3

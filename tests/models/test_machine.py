@@ -125,6 +125,18 @@ def test_a_falling_clock_is_a_reason() -> None:
     assert reasons(*too_few) == []
 
 
+def test_a_clock_that_the_power_cap_sets_only_warns() -> None:
+    # light load at full clock, then prompts at the cap: another load, not a slower machine
+    capped = row(sm_clock_mhz=1550, throttle_reasons=["sw_power_cap"])
+    found = telemetry_findings([row(sm_clock_mhz=1980)] * 10 + [capped] * 10)
+    assert found.reasons == []
+    (warning,) = found.warnings
+    assert "50 % of the busy samples (10 of 20)" in warning.text
+    hot = [{**capped, "throttle_reasons": ["sw_thermal_slowdown"]}] * 10
+    reasons_hot = telemetry_findings([row(sm_clock_mhz=1980)] * 10 + hot).reasons
+    assert "The clock of GPU 0 fell from 1980 to 1550 MHz." in reasons_hot
+
+
 def test_clocks_of_an_idle_card_say_nothing() -> None:
     idle = [row(sm_clock_mhz=345, utilization_pct=0)] * 10
     assert reasons(*[row()] * 10, *idle) == []
