@@ -1,6 +1,7 @@
 """The parts of Link A/B that look at load: curves, service level, batching beside the link."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from pages.widgets.plain import plain
 from pages.widgets.serving_arms import Arm, Cell, cell_words, rounds_of, samples_of, shared_cells
 from pages.widgets.serving_compare import Row
 
+TAILS = ("ttft", "tpot", "itl", "e2el")
 Arms = tuple[Arm, Arm]
 Frames = tuple[pd.DataFrame, pd.DataFrame]
 LIMIT_HELP = {
@@ -24,17 +26,25 @@ LIMIT_HELP = {
 }
 
 
+def sweep_cells(cells: Iterable[Cell]) -> list[Cell]:
+    """Plain workloads that differ in concurrency only: those of the commonest rate and lengths.
+
+    Two loads of other lengths are no two points of one sweep.
+    """
+    plain_ones = [cell for cell in cells if cell[0] is None and cell[1]]
+    counted = Counter(cell[2:] for cell in plain_ones)
+    rest = max(counted, key=counted.__getitem__) if counted else ()
+    return [cell for cell in plain_ones if cell[2:] == rest]
+
+
 def _curve(arms: Arms, frames: Frames, name: str, statistic: str) -> pd.DataFrame:
     """Mean over valid rounds by concurrency, for plain workloads of the commonest lengths."""
     lines = []
-    cells = [cell for cell in shared_cells(*frames) if cell[0] is None and cell[1]]
-    if not cells:
-        return pd.DataFrame()
-    lengths = pd.Series([cell[3:] for cell in cells]).mode()[0]
+    cells = sweep_cells(shared_cells(*frames))
     for arm, frame in zip(arms, frames, strict=True):
         for cell in cells:
             values = [r.value for r in rounds_of(frame, name, statistic, cell) if r.valid]
-            if cell[3:] == lengths and values:
+            if values:
                 lines.append(
                     {"arm": arm.name, "concurrency": cell[1], "value": float(np.mean(values))}
                 )
@@ -68,12 +78,10 @@ def loads(engine: Engine, arms: Arms, frames: Frames) -> None:
                 f"Figures: requests at a time. Shaded: median time to first token within "
                 f"{slo.ttft_ms:,.0f} ms."
             )
-    tail = _curve(arms, frames, "ttft", "p99")
-    if tail.empty or tail["concurrency"].nunique() < 2:
-        tail, title = speed, metric("output_throughput").axis
-    else:
-        title = "time to first token, P99 (ms)"
     with right:
+        tail, title = _tail(arms, frames)
+        if tail.empty:
+            tail, title = speed, metric("output_throughput").axis
         worst = tail.loc[tail["value"].idxmax()]
         chart(
             pictures.load_curve(tail.rename(columns={"value": "y"}), "y", title, names),
@@ -83,9 +91,24 @@ def loads(engine: Engine, arms: Arms, frames: Frames) -> None:
             key="ab-load",
         )
     for arm, frame in zip(arms, frames, strict=True):
-        found = capacity(_points(engine, arm, frame, shared_cells(*frames)), slo)
+        found = capacity(_points(engine, arm, frame, sweep_cells(shared_cells(*frames))), slo)
         rate = f" There it yields {found.tok_s:.0f} tok/s." if found.tok_s else ""
         st.markdown(f"- **{plain(arm.name)}**: {plain(found.words, 1000)}{rate}")
+
+
+def _tail(arms: Arms, frames: Frames) -> tuple[pd.DataFrame, str]:
+    """P99 of a latency by concurrency, and its axis; empty where no two loads have one."""
+    curves = {name: _curve(arms, frames, name, "p99") for name in TAILS}
+    known = [name for name, rows in curves.items()
+             if len(rows) and rows["concurrency"].nunique() > 1]  # fmt: skip
+    if not known:
+        return pd.DataFrame(), ""
+    name = st.selectbox("P99 of", known, format_func=_label, key="ab-tail")
+    return curves[name], f"{metric(name).label.lower()}, P99 (ms)"
+
+
+def _label(name: str) -> str:
+    return metric(name).label
 
 
 def _slo() -> Slo:
@@ -123,8 +146,6 @@ def _slo() -> Slo:
 def _points(engine: Engine, arm: Arm, frame: pd.DataFrame, cells: Sequence[Cell]) -> list[Point]:
     points = []
     for cell in cells:
-        if cell[0] is not None or not cell[1]:
-            continue
         first, each = (
             {
                 (i["run"], i["part"], i["round"]): i["values"]
@@ -194,7 +215,7 @@ def _alone(frame: pd.DataFrame) -> tuple[dict[int, float], dict[int, float]]:
     for wanted in ((("output_throughput", "value"),), (("tpot", "median"), ("tpot", "mean"))):
         values: dict[int, float] = {}
         for name, statistic in wanted:
-            for cell in {c for c in frame["cell"] if c[0] is None and c[1]}:
+            for cell in sweep_cells(dict.fromkeys(frame["cell"])):
                 rounds = [r.value for r in rounds_of(frame, name, statistic, cell) if r.valid]
                 if rounds and int(cell[1]) not in values:
                     values[int(cell[1])] = float(np.mean(rounds))

@@ -10,6 +10,7 @@ from db import jobs, runs, scenarios
 from models.result import EvaluationRef, Result
 from pages import PAGES, Entry
 from pages.widgets.serving_evidence import DRILL_PAGE
+from pages.widgets.serving_loads import sweep_cells
 
 OLD = "11111111-2222-3333-4444-555555555555"
 
@@ -186,3 +187,25 @@ def test_two_requests_for_what_is_missing_are_two(database: Engine, open_page: A
     }
     assert scenarios_asked == {"abnormal", "pressure"}
     assert len(jobs.list_jobs(database)) == 2 * first == 4
+
+
+def test_p99_of_each_latency_against_concurrency(database: Engine, open_page: Any) -> None:
+    for arm, factor in (("link-off", 1.2), ("link-on", 1.0)):
+        runs.store(database, arm_result(arm, factor, concurrencies=(1, 4, 8)))
+    at = open_page("link-ab", evaluation=EVALUATION)
+    assert "time to first token, P99 (ms)" in " ".join(specs_of(at))
+    at.selectbox(key="ab-tail").set_value("tpot").run()
+    assert not at.exception
+    assert "time per output token, p99 (ms)" in " ".join(specs_of(at)).lower()
+
+
+def test_loads_of_other_lengths_are_no_points_of_the_sweep() -> None:
+    cells = [
+        (None, 1, None, 1024, 256),
+        (None, 4, None, 1024, 256),
+        (None, 4, None, 64, 32),
+        ("long_output", 4, None, 1024, 1024),
+        (None, 8, None, 1024, 256),
+    ]
+    assert [cell[1] for cell in sweep_cells(cells)] == [1, 4, 8]
+    assert sweep_cells([]) == []
