@@ -17,8 +17,8 @@ from models.result import Bundle, json_schema
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "data" / "studies"
-IDS = ("allreduce-on-2-h200", "decode-on-h200", "hardware-2-h200")
-N_RUNS = {"allreduce-on-2-h200": 6, "decode-on-h200": 11, "hardware-2-h200": 3}
+IDS = ("allreduce-on-2-h200", "decode-on-h200", "hardware-2-h200", "one-h200")
+N_RUNS = {"allreduce-on-2-h200": 6, "decode-on-h200": 11, "hardware-2-h200": 3, "one-h200": 4}
 # folders of machines, home folders, and what a file's owner or a registry would be called
 TRACES = re.compile(
     r"/(?:work|root|opt|tmp|home|usr|mnt|var|srv)\b|[A-Z]:\\\\|\broot@|://(?!\w*github)"
@@ -347,3 +347,85 @@ def test_the_hardware_that_was_seen():
     words = told("hardware-2-h200")
     for figure in ("389 GB/s one way and 766 GB/s", "6.4 and 11.7 us", "659 W", "14.2 and 25.6 us"):
         assert figure in words
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """What one start of one machine holds: arm or model -> run."""
+    found = {}
+    for run in bundle("one-h200").results:
+        name = run.spec["model_name"] if run.kind == "decode" else run.evaluation.arm
+        found[name] = run
+    return found
+
+
+def mean_of_rounds(run, metric, concurrency, statistic="median"):
+    rows = run.find(metric, statistic, concurrency=concurrency)
+    assert {row.round for row in rows} == {0, 1, 2}
+    return sum(row.value for row in rows) / len(rows)
+
+
+def test_one_start_of_one_machine(alone):
+    assert set(alone) == {"cuda-graphs", "enforce-eager", "qwen2.5-1.5b", "qwen2.5-14b"}
+    assert len({run.host["boot_id"] for run in alone.values()}) == 1
+    assert {gpu["uuid"] for run in alone.values() for gpu in run.host["gpus"]}
+    served = [alone["cuda-graphs"], alone["enforce-eager"]]
+    for run in served:
+        assert run.telemetry
+        assert all("throttle_reasons" in row for row in run.telemetry)
+        assert run.spec["load_format"] == "dummy"
+    assert [run.validity for run in served] == ["valid", "suspect"]
+    assert all("clock" in reason for reason in served[1].reasons)
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "tpots", "energies"),
+    [
+        (1, (8.63, 25.3), (4.82, 7.15)),
+        (4, (8.85, 29.0), (1.44, 2.06)),
+        (16, (10.4, 31.2), (0.59, 0.75)),
+    ],
+)
+def test_what_cuda_graphs_give_a_served_model(alone, concurrency, tpots, energies):
+    words = told("one-h200")
+    for arm, tpot, energy in zip(("cuda-graphs", "enforce-eager"), tpots, energies, strict=True):
+        run = alone[arm]
+        assert mean_of_rounds(run, "tpot", concurrency) == pytest.approx(tpot, rel=5e-3)
+        joules = mean_of_rounds(run, "energy_per_token", concurrency, "value")
+        assert round(joules, 2) == energy
+        assert f"{tpot:g}" in words
+        assert f"{energy:g}" in words
+
+
+def test_a_step_as_an_engine_drives_it_beside_the_engine(alone):
+    large, small = alone["qwen2.5-14b"], alone["qwen2.5-1.5b"]
+    tpot = value(alone["cuda-graphs"], "tpot", concurrency=1)
+    assert [round(step(large, clock), 3) for clock in ("wall_graph", "wall_served")] == [
+        8.456,
+        8.624,
+    ]
+    assert round(tpot, 3) == 8.633
+    assert round(100 * (1 - step(large) / tpot), 1) == 2.1
+    assert round(100 * (1 - step(large, "wall_served") / tpot), 1) == 0.1
+    table = bundle("one-h200").study.facts["vllm_1_5b_with_graphs"]
+    left = [row["median TPOT (ms)"] for row in table if row["concurrency"] == 1]
+    served = sum(left) / len(left)
+    assert (len(left), round(served, 3)) == (2, 2.044)
+    apart = [100 * (1 - step(small, clock) / served) for clock in ("wall_graph", "wall_served")]
+    assert [round(share) for share in apart] == [14, 11]
+    words = told("one-h200")
+    for figure in ("8.456 ms", "8.624 ms", "8.633 ms", "1.748 and 1.822 ms", "mean 2.044"):
+        assert figure in words
+
+
+def test_copies_beside_cudas_own():
+    study = bundle("one-h200").study
+    assert [round(row["ratio"], 3) for row in study.facts["copies"]] == [0.987, 0.99]
+    assert all(row["ok"] for row in study.facts["copies"])
+    assert "4,213 GB/s" in study.summary
+    busy = [
+        row["us a step"]
+        for row in study.facts["step_kernels"]
+        if row["what"].startswith("all kernels")
+    ]
+    assert busy == [1895.1, 1740.5]

@@ -61,6 +61,7 @@ def test_prepare_migrates_and_seeds_once(empty_database: Engine) -> None:
         "allreduce-on-2-h200",
         "decode-on-h200",
         "hardware-2-h200",
+        "one-h200",
     }
 
 
