@@ -258,15 +258,24 @@ def _last(name: str) -> str:
 
 
 def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested facts as one table; what was read in each round is a result and no condition."""
     found: dict[str, Any] = {}
     for name, value in data.items():
         if isinstance(value, Mapping):
             found |= _flat(value, f"{prefix}{name}.")
         elif isinstance(value, list | tuple):
-            found[f"{prefix}{name}"] = ", ".join(str(item) for item in value)
+            if not any(isinstance(item, Mapping) and "round" in item for item in value):
+                found[f"{prefix}{name}"] = ", ".join(_item(item) for item in value)
         else:
             found[f"{prefix}{name}"] = value
     return found
+
+
+def _item(item: Any) -> str:
+    """One entry of a list in words; a count of things as a person writes it."""
+    if isinstance(item, Mapping):
+        return " ".join(f"{name} {value}" for name, value in item.items())
+    return str(item)
 
 
 def _mappings(rows: Any) -> list[dict[str, Any]]:

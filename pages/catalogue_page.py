@@ -14,6 +14,7 @@ from pages.widgets.links import page_link
 from pages.widgets.plain import plain
 
 KINDS = {"prices": "Prices", "cards": "Cards", "priors": "Failure priors"}
+_UNITS = ("$", "$/GPU-hour", "$/kWh")  # in this order; others follow
 _EXPLAINED = {
     "prices": "Where sellers disagree, a range. The ROI page starts from these figures.",
     "cards": "What cards can do at most. GB is 1e9 bytes; link bandwidth is one direction's.",
@@ -38,6 +39,11 @@ def render() -> None:
     st.caption(_EXPLAINED[kind])
     frame = frame_of(kind, rows, set(shipped_rows(kind)), set(mine), today)
     old = int((frame["age (days)"] > OLD_AFTER_DAYS).sum()) if kind != "cards" else 0
+    if old:
+        st.warning(
+            f"{old} of {len(frame)} figures are older than {OLD_AFTER_DAYS} days: check them "
+            "before you rely on them."
+        )
     table(
         frame,
         f"catalogue-{kind}",
@@ -45,11 +51,6 @@ def render() -> None:
         key=f"catalogue-{kind}",
         height="content",
     )
-    if old:
-        st.warning(
-            f"{old} of {len(frame)} figures are older than {OLD_AFTER_DAYS} days: check them "
-            "before you rely on them."
-        )
     catalogue_form.render(engine, kind, rows, mine, today)
     page_link("roi", "Weigh a purchase with these figures")
 
@@ -87,21 +88,32 @@ def frame_of(
         today: For the age.
     """
     lines = []
-    for key, row in rows.items():
+    for key, row in _in_order(kind, rows):
         day = date.fromisoformat(str(row["date"]))
         state = "yours" if key in mine and key not in shipped else ""
         state = state or ("edited by you" if key in mine else "shipped")
         lines.append(
             {
                 **_figures(kind, row),
+                "source": row["source"],
                 "date": day.isoformat(),
                 "age (days)": age_days(day, today),
-                "source": row["source"],
                 "state": state,
                 "key": key,
             }
         )
     return pd.DataFrame(lines)
+
+
+def _in_order(kind: str, rows: dict[str, dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    """Prices from what is bought to what is paid by the hour; an added one stands among its like.
+
+    How old a figure is stands in a column of its own: as an order it would tear cards apart.
+    """
+    if kind != "prices":
+        return list(rows.items())
+    places = {unit: place for place, unit in enumerate(_UNITS)}
+    return sorted(rows.items(), key=lambda item: places.get(str(item[1]["unit"]), len(places)))
 
 
 def _figures(kind: str, row: dict[str, Any]) -> dict[str, Any]:
@@ -114,8 +126,7 @@ def _figures(kind: str, row: dict[str, Any]) -> dict[str, Any]:
             "link": row.get("link") or "none",
             "link, one direction (GB/s)": row.get("link_gbps"),
         }
-    value = row["value"]
-    ends = {"low": row.get("low", value), "value": value, "high": row.get("high", value)}
+    ends = {"value": row["value"], "low": row.get("low"), "high": row.get("high")}
     if kind == "priors":
         return {"prior": row["label"], **ends, "unit": "a part and year", "event": row["event"]}
-    return {"price": row["label"], "unit": row["unit"], **ends}
+    return {"price": row["label"], **ends, "unit": row["unit"]}

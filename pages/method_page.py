@@ -10,7 +10,7 @@ from models.metrics import METRICS
 from pages.widgets.downloads import table
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-DIRECTION = {"lower": "lower", "higher": "higher", "none": "—"}
+DIRECTION = {"lower": " Lower is better.", "higher": " Higher is better.", "none": ""}
 METRICS_TOPIC = "metrics"
 # code (stands in links) -> words, in this order; a new text in docs/method comes last
 TITLES = {
@@ -49,19 +49,20 @@ def render() -> None:
         [
             {
                 "metric": f"{row.label} ({row.unit})" if row.unit else row.label,
-                "better": DIRECTION[row.direction],
-                "meaning": row.meaning,
-                "name in files": row.name,
+                "meaning": f"{row.meaning}{DIRECTION[row.direction]} In files: {row.name}.",
             }
             for row in METRICS.values()
         ]
     )
+    columns = ("name", "unit", "direction", "label", "meaning")
+    known = [{name: getattr(row, name) for name in columns} for row in METRICS.values()]
     st.markdown("Every number in Linkworth is one of these. 1 GB is 1e9 bytes.")
     table(
         frame,
         "metrics",
         f"{len(frame)} metrics with unit, direction and meaning",
         is_wrapped=True,
+        file=pd.DataFrame(known),
     )
 
 

@@ -24,7 +24,16 @@ def render() -> None:
             for name, field in Settings.model_fields.items()
         ]
     )
-    table(frame, "settings", f"{len(frame)} settings with their values and origins")
+    shown = pd.DataFrame(
+        {
+            "setting": frame["setting"] + ": " + frame["meaning"],
+            "value": frame["value"],
+            # the variable's name follows from the setting's, and is too long for a phone
+            "from": frame["from"].str.replace(r"^environment variable .*", "environment", regex=True),
+        }
+    )
+    words = f"{len(frame)} settings with their values and origins"
+    table(shown, "settings", words, is_wrapped=True, file=frame)
     st.caption(
         "To change one, set the environment variable `LINKWORTH_` + its name in capitals and "
         "restart, for example `LINKWORTH_DATA_DIR=/mnt/lab make run`."
@@ -53,7 +62,13 @@ def render() -> None:
 
 def _shown(name: str, value: object) -> str:
     """A value as text; the password inside a database URL is not shown."""
-    text = str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    text = "" if value is None else str(value)
+    if isinstance(value, list | tuple):
+        text = ", ".join(str(part) for part in value)
     if name == "database_url" and "@" in text:
         scheme, rest = text.split("://", 1)
         return f"{scheme}://…@{rest.rsplit('@', 1)[1]}"

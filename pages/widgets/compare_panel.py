@@ -21,6 +21,8 @@ from pages.widgets.plain import plain
 
 MOST = 6  # one colour each
 _SIGNS = {True: "▲ better", False: "▼ worse"}
+_FIRST = ("output_throughput", "decode_step", "allreduce_latency")  # what is drawn at first
+_WIDEST = 36  # characters of a column's name
 
 
 def render(engine: Engine, run_ids: Sequence[str]) -> None:
@@ -65,8 +67,9 @@ def labels_of(results: Sequence[Result]) -> list[str]:
     """A short name a run, unique: title, arm, and a number where they repeat."""
     names = []
     for result in results:
-        arm = f" · {result.evaluation.arm}" if result.evaluation is not None else ""
-        names.append(f"{result.title or result.kind}{arm}"[:80])
+        title = result.title or result.kind
+        arm = result.evaluation.arm if result.evaluation is not None else ""
+        names.append((f"{title} · {arm}" if arm and arm not in title else title)[:80])
     if len(set(names)) == len(names):
         return names
     return [f"{number}: {name}" for number, name in enumerate(names, start=1)]
@@ -88,14 +91,30 @@ def _conditions(results: Sequence[Result], labels: Sequence[str]) -> None:
     matter = sum(bool(row.why) for row in found)
     words = f"{len(found)} conditions differ, {matter} of them known to matter"
     st.caption(f"{words}. Whatever changes below may come from any of them.")
-    table(frame, "compare-conditions", words)
+    table(
+        frame,
+        "compare-conditions",
+        words,
+        column_order=["condition", *labels],
+        is_wrapped=True,
+        file=frame,
+    )
+    reasons: dict[str, list[str]] = {}
+    for row in found:
+        if row.why:
+            reasons.setdefault(row.why, []).append(row.name)
+    for why, names in reasons.items():
+        st.markdown(f"- **{plain(', '.join(names), 300)}**: {plain(why, 1000)}")
 
 
 def _one_quantity(rows: Sequence[Row], labels: Sequence[str]) -> None:
     st.subheader("One quantity")
     words_of = choices(rows)
+    codes = list(words_of)
+    metrics = [code.partition("|")[0] for code in codes]
+    first = next((metrics.index(name) for name in _FIRST if name in metrics), 0)
     chosen = st.selectbox(
-        "Quantity", list(words_of), key="compare-quantity", format_func=words_of.get
+        "Quantity", codes, index=first, key="compare-quantity", format_func=words_of.get
     )
     of_choice = [row for row in rows if _choice(row) == chosen]
     metric, statistic = of_choice[0].metric, of_choice[0].statistic
@@ -162,7 +181,24 @@ def _all_quantities(rows: Sequence[Row], results: Sequence[Result], labels: Sequ
         "Changes are against the first run that has the quantity, medians over rounds; where there "
         "are fewer than three rounds they show a direction, no more."
     )
-    table(frame, "compare-numbers", f"{len(frame)} quantities of {len(labels)} runs")
+    names = list(frame.columns)
+    told = ["quantity", "statistic", "where", "unit"]
+    config = {
+        name: st.column_config.NumberColumn(_short(name), format="%.4g")
+        if name in labels
+        else st.column_config.TextColumn(_short(name))
+        for name in names
+        if name not in (*told, "as")
+    }
+    config["quantity"] = st.column_config.TextColumn(width=130)
+    config["where"] = st.column_config.TextColumn(width=165)
+    table(
+        frame,
+        "compare-numbers",
+        f"{len(frame)} quantities of {len(labels)} runs",
+        column_order=[*told, *(name for name in names if name not in (*told, "as")), "as"],
+        column_config=config,
+    )
     left, right = st.columns(2)
     left.download_button(
         "JSON", data=lambda: as_json(rows, results, labels), file_name="linkworth-compare.json",
@@ -180,6 +216,11 @@ def _all_quantities(rows: Sequence[Row], results: Sequence[Result], labels: Sequ
             for reason in reasons:
                 st.markdown(f"- {plain(reason, 1000)}")
     _conversions(rows, results, labels)
+
+
+def _short(name: str) -> str:
+    """A run's name above a column of figures."""
+    return name if len(name) <= _WIDEST else f"{name[: _WIDEST - 1].rstrip()}…"
 
 
 def _conversions(rows: Sequence[Row], results: Sequence[Result], labels: Sequence[str]) -> None:

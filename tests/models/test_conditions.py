@@ -112,3 +112,11 @@ def test_each_known_condition_has_a_reason_and_a_pattern_that_compiles():
     for entry in KNOWN:
         assert re.compile(entry.pattern)
         assert entry.why.endswith(".")
+
+
+def test_lists_are_words_and_what_was_read_in_each_round_is_no_condition():
+    said_by = {
+        "transports": [{"P2P/CUMEM": 24}, {"SHM": 4}],
+        "gpu_clocks": [{"round": 0, "rank": 1, "before_mhz": 1980}],
+    }
+    assert conditions(run(environment=said_by)) == {"transports": "P2P/CUMEM 24, SHM 4"}

@@ -77,7 +77,7 @@ def test_conditions_come_first_then_chart_and_table(panel: Panel, stored: Stored
     assert [header.value for header in at.subheader] == [
         "What differs", "One quantity", "All quantities",
     ]  # fmt: skip
-    conditions = at.dataframe[0].value
+    conditions = at.table[0].value
     assert "load: concurrency" in conditions["condition"].tolist()
     labels = ["1: vLLM serving benchmark", "2: vLLM serving benchmark"]
     row = conditions[conditions["condition"] == "load: concurrency"].iloc[0]
