@@ -29,7 +29,7 @@ def render() -> None:
             "setting": frame["setting"] + ": " + frame["meaning"],
             "value": frame["value"],
             # the variable's name follows from the setting's, and is too long for a phone
-            "from": frame["from"].str.replace(r"^environment variable .*", "environment", regex=True),
+            "from": frame["from"].str.replace("^environment .*", "environment", regex=True),
         }
     )
     words = f"{len(frame)} settings with their values and origins"
