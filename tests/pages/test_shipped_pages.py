@@ -118,8 +118,8 @@ def test_what_was_measured_here_comes_before_what_was_shipped(
 def test_speedup_says_for_which_model_tp_pays(page: Page) -> None:
     at = page("speedup")
     said = words(at)
-    assert "On NVIDIA H200 TP=2 makes this model 14 % slower (2.02 ms a step against 1.77" in said
-    assert "On NVIDIA H200 TP=2 makes this model 27 % faster (6.09 ms a step against 8.34" in said
+    assert "On NVIDIA H200 TP=2 makes this model's step 14 % longer (2.02 ms a step against 1.77" in said
+    assert "On NVIDIA H200 TP=2 makes this model's step 27 % shorter (6.09 ms a step against 8.34" in said
     assert "57 calls × 7.1 µs give 0.406 ms (ratio 0.86). They agree within 15%" in said
     assert "97 calls × 7.7 µs give 0.744 ms (ratio 0.78). *Unexplained*: +0.22 ms." in said
     assert "97 calls × 8.5 µs give 0.825 ms (ratio 0.81). *Unexplained*: +0.19 ms." in said
@@ -192,7 +192,16 @@ def test_overview_says_that_nothing_was_measured_here(page: Page) -> None:
 def test_what_if_offers_the_served_steps_as_a_start(first_start: Engine) -> None:
     from pages.widgets.what_if_sources import points
 
-    found = {(point.load.arch.layers, point.tp): point.tpot_ms for point in points(first_start)}
+    offered = points(first_start)
+    assert all("eager" not in point.label for point in offered)  # another step than the predicted
+    found = {
+        (point.load.arch.layers, point.tp): point.tpot_ms
+        for point in offered
+        if point.work.batch == 1
+        and runs.load(first_start, point.run_id).study == "decode-on-h200"
+    }
+    several = {point.work.batch for point in offered if point.load.arch.layers == 48}
+    assert several == {1, 4, 16}
     assert found[48, 1] == pytest.approx(8.626, abs=5e-4)
     assert found[48, 2] == pytest.approx(5.642, abs=5e-4)
     assert found[28, 1] == pytest.approx(2.035, abs=6e-4)
