@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from db import runs
+from db import runs, studies
 from db.engine import Engine
 from models.result import Result
 from models.scaling import promised_band
@@ -55,6 +55,7 @@ def gains(engine: Engine) -> pd.DataFrame:
     rows = rows.assign(tp=rows["run_id"].map(sizes)).dropna(subset=["value", "tp"])
     several = rows.groupby("evaluation")["tp"].transform("nunique") > 1
     rows = rows[several]
+    titles = {study["id"]: study["title"].split(":")[0] for study in studies.list_studies(engine)}
     found: list[dict[str, Any]] = []
     for (_, concurrency), part in rows.groupby(["evaluation", "concurrency"]):
         arms = part.groupby(["arm", "tp", "origin", "definition"], as_index=False)["value"].median()
@@ -64,11 +65,11 @@ def gains(engine: Engine) -> pd.DataFrame:
                 continue
             best = smaller.loc[smaller["value"].idxmax()]
             low, high = promised_band(int(larger.tp), int(best["tp"]))
-            name = part["study"].iloc[0] or "this evaluation"
+            name = titles.get(str(part["study"].iloc[0]), "")
             found.append(
                 {
-                    "change": f"{name}: TP={int(best['tp'])} ({best['arm']}) to "
-                    f"TP={int(larger.tp)} ({larger.arm}), concurrency {int(concurrency)}",
+                    "change": f"TP={int(best['tp'])} ({best['arm']}) to TP={int(larger.tp)} "
+                    f"({larger.arm}), concurrency {int(concurrency)}" + (name and f" · {name}"),
                     "gain": larger.value / best["value"],
                     "promised low": low,
                     "promised high": high,

@@ -132,7 +132,7 @@ def test_the_verdict_names_what_is_saved_and_what_is_paid():
     assert found is not None
     assert found.pays is False
     assert found.sentence == (
-        "On this host TP=2 makes this model 4 % slower (1.87 ms a step against 1.80 ms, 0.96×): "
+        "On this host TP=2 makes this model's step 4 % longer (1.87 ms a step against 1.80 ms, 0.96×): "
         "halving the weights saves 0.31 ms, the all-reduces cost 0.38 ms, the CPU adds nothing."
     )
 
@@ -140,7 +140,7 @@ def test_the_verdict_names_what_is_saved_and_what_is_paid():
 def test_the_verdict_on_the_published_study_shows_what_stays_unexplained():
     found = verdict(NVLINK_1, NVLINK_2, "On b200-nvlink")
     assert found is not None
-    assert found.sentence.startswith("On b200-nvlink TP=2 makes this model 27 % slower")
+    assert found.sentence.startswith("On b200-nvlink TP=2 makes this model's step 27 % longer")
     assert "do not explain +0.59 ms" in found.sentence
     assert "the CPU adds 0.01 ms" in found.sentence
     better = verdict(PCIE_1, PCIE_2)

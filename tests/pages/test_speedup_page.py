@@ -143,8 +143,8 @@ def test_the_published_study_alone_fills_the_page(database, open_page):
     at = open_page("speedup")
     assert not at.exception
     words = text_of(at)
-    assert "TP=2 makes this model 27 % slower" in words
-    assert "TP=2 makes this model 22 % faster" in words
+    assert "TP=2 makes this model's step 27 % longer" in words
+    assert "TP=2 makes this model's step 22 % shorter" in words
     assert "residual −0.78 ms" in words
     assert "residual +0.59 ms" in words
     assert "a CPU that costs nothing would give at most 1.10×" in words
@@ -188,7 +188,7 @@ def test_a_measured_pair_says_why_it_is_slower(database, open_page):
     assert not at.exception
     words = text_of(at)
     assert (
-        "On Example GPU TP=2 makes this model 4 % slower (1.87 ms a step against 1.80 ms, 0.96×, "
+        "On Example GPU TP=2 makes this model's step 4 % longer (1.87 ms a step against 1.80 ms, 0.96×, "
         "95 % interval 0.95 to 0.97): halving the weights saves 0.31 ms, "
         "the all-reduces cost 0.38 ms, the CPU adds nothing."
     ) in words
@@ -303,7 +303,7 @@ def test_cpu_ranks_have_wall_clock_only_and_are_explained(database, open_page):
     at = open_page("speedup")
     assert not at.exception
     words = text_of(at)
-    assert "On CPU ranks, Example CPU TP=2 makes this model 50 % slower" in words
+    assert "On CPU ranks, Example CPU TP=2 makes this model's step 50 % longer" in words
 
 
 def test_the_promise_is_held_against_the_best_arm_of_the_smaller_size(database):
