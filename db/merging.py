@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from models.nested import flat
 from models.result import Artifact, Notice, Result, Validity
 
 _NOT_WORKLOAD = frozenset({"round", "seed", "order", "token"})
@@ -115,7 +116,7 @@ def changed_conditions(
     before: Mapping[str, Any], after: Mapping[str, Any], rounds: Iterable[int | None]
 ) -> list[Notice]:
     """A warning where a later result of a run names another environment than the first."""
-    first, later = _flat(before), _flat(after)
+    first, later = flat(before), flat(after)
     names = sorted(name for name in {*first, *later} - _NOTED if first.get(name) != later.get(name))
     if not names:
         return []
@@ -128,16 +129,6 @@ def changed_conditions(
             text=f"{where} ran under other conditions than the first: {shown}.",
         )
     ]
-
-
-def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in data.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = value
-    return flat
 
 
 def _words(items: Sequence[StoredRound]) -> str:

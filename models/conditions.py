@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from models.nested import flat
 from models.result import Result
 
 Weight = Literal["high", "some", "unknown"]
@@ -257,17 +258,14 @@ def _last(name: str) -> str:
     return name.rsplit(".", 1)[-1]
 
 
-def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flat(data: Mapping[str, Any]) -> dict[str, Any]:
     """Nested facts as one table; what was read in each round is a result and no condition."""
     found: dict[str, Any] = {}
-    for name, value in data.items():
-        if isinstance(value, Mapping):
-            found |= _flat(value, f"{prefix}{name}.")
-        elif isinstance(value, list | tuple):
-            if not any(isinstance(item, Mapping) and "round" in item for item in value):
-                found[f"{prefix}{name}"] = ", ".join(_item(item) for item in value)
-        else:
-            found[f"{prefix}{name}"] = value
+    for name, value in flat(data).items():
+        if not isinstance(value, list | tuple):
+            found[name] = value
+        elif not any(isinstance(item, Mapping) and "round" in item for item in value):
+            found[name] = ", ".join(_item(item) for item in value)
     return found
 
 

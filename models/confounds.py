@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from models.nested import flat
 from models.result import Notice
 
 # What the arms of a link comparison are meant to differ in.
@@ -26,7 +27,7 @@ def environment_difference(
     Returns:
         Name -> both values, None where one side does not say.
     """
-    left, right = _flat(reference), _flat(other)
+    left, right = flat(reference), flat(other)
     names = sorted(set(left) | set(right))
     return {
         name: (left.get(name), right.get(name))
@@ -84,13 +85,3 @@ def acceptance_warning(
 
 def _said(value: Any) -> str:
     return "not said" if value is None else str(value)
-
-
-def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in data.items():
-        if isinstance(value, Mapping):
-            found |= _flat(value, f"{prefix}{name}.")
-        else:
-            found[f"{prefix}{name}"] = value
-    return found

@@ -15,9 +15,10 @@ from models.architecture import read_config
 from models.decode import check_decode
 from models.errors import InvalidSpec, LinkworthError
 from models.result import Result, utc_now
+from runners.cpu_lists import compact
 from runners.decode_result import assemble
 from runners.events import Events, main_program
-from runners.nvml import compact, open_nvml, resolve
+from runners.nvml import open_nvml, resolve
 from runners.ranks import run_ranks
 from runners.spec import DecodeSpec
 

@@ -10,7 +10,7 @@ from models.decode import step_cost
 from models.metrics import metric
 from models.result import VERSION, Measurement, Notice, Result, Samples, Scalar, Tool
 from runners import environment
-from runners.nvml import compact
+from runners.cpu_lists import compact
 from runners.spec import DecodeSpec
 
 FEWEST_ROUNDS = 3

@@ -10,68 +10,15 @@ Recording, JSON: ``{"gpus": [GpuFacts…], "samples": [[one sample a GPU]…], "
 import json
 import os
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 from models.errors import InvalidSpec, RunnerUnavailable
+from runners.gpu_facts import GpuFacts
+from runners.nvml_library import LibraryNvml
+from runners.smi import SmiNvml, find_smi
 
 RECORDING_VARIABLE = "LINKWORTH_NVML_RECORDING"
-
-THROTTLE_REASONS = {
-    0x1: "gpu_idle",
-    0x2: "applications_clocks_setting",
-    0x4: "sw_power_cap",
-    0x8: "hw_slowdown",
-    0x10: "sync_boost",
-    0x20: "sw_thermal_slowdown",
-    0x40: "hw_thermal_slowdown",
-    0x80: "hw_power_brake_slowdown",
-    0x100: "display_clock_setting",
-}
-# these say that a card was held back; idling and a person's own clock setting do not
-HOLDING_BACK = frozenset(
-    {
-        "sw_power_cap",
-        "hw_slowdown",
-        "sw_thermal_slowdown",
-        "hw_thermal_slowdown",
-        "hw_power_brake_slowdown",
-    }
-)
-
-
-def throttle_names(mask: int) -> list[str]:
-    """The reasons that are set in NVML's bit mask; an unknown bit keeps its number."""
-    known = [name for bit, name in THROTTLE_REASONS.items() if mask & bit]
-    rest = mask & ~sum(THROTTLE_REASONS)
-    return [*known, f"reason_{rest:#x}"] if rest else known
-
-
-@dataclass(frozen=True)
-class GpuFacts:
-    """What a GPU is, as long as the machine runs; ``index`` counts in PCI bus order."""
-
-    index: int
-    uuid: str
-    name: str
-    memory_bytes: int | None = None
-    driver: str | None = None
-    cuda: str | None = None
-    power_limit_w: float | None = None
-    sm_clock_max_mhz: int | None = None
-    mem_clock_max_mhz: int | None = None
-    pcie_gen_max: int | None = None
-    pcie_width_max: int | None = None
-    pci_bus_id: str | None = None
-    numa: int | None = None
-    cpus: str | None = None
-    compute_capability: str | None = None
-    mig_uuids: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {**asdict(self), "mig_uuids": list(self.mig_uuids)}
 
 
 class Nvml(Protocol):
@@ -103,9 +50,6 @@ def open_nvml(recording: str | Path | None = None) -> Nvml:
     Raises:
         RunnerUnavailable: No library, no driver, or no permission: a sentence for each.
     """
-    from runners.nvml_library import LibraryNvml
-    from runners.smi import SmiNvml, find_smi
-
     recording = recording or os.environ.get(RECORDING_VARIABLE)
     if recording:
         return RecordedNvml(recording)
@@ -142,17 +86,6 @@ def resolve(gpus: Iterable[GpuFacts], names: Iterable[int | str]) -> list[str]:
             raise InvalidSpec(f"GPU {name} is named twice.", "Name each GPU once.")
         found.append(uuid)
     return found
-
-
-def compact(numbers: Iterable[int]) -> str:
-    """Numbers as the kernel writes CPU lists: 0-3,8."""
-    spans: list[list[int]] = []
-    for number in sorted(numbers):
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return ",".join(f"{low}-{high}" if high > low else str(low) for low, high in spans)
 
 
 class RecordedNvml:

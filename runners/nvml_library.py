@@ -9,7 +9,8 @@ from types import ModuleType
 from typing import Any, Self
 
 from models.errors import RunnerUnavailable
-from runners.nvml import GpuFacts, compact, throttle_names
+from runners.cpu_lists import compact
+from runners.gpu_facts import GpuFacts, throttle_names
 from runners.nvml_links import field_value, read_links
 
 # field ids of nvml.h; one call reads them all

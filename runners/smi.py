@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from models.errors import RunnerUnavailable
-from runners.nvml import GpuFacts, throttle_names
+from runners.gpu_facts import GpuFacts, throttle_names
 
 _FACTS = (
     "index",

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from models.result import Gpu, Measurement
-from runners.nvml import GpuFacts
+from runners.gpu_facts import GpuFacts
 
 RATE_DEFINITION = "nvml:nvlink-rate:1"
 

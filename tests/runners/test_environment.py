@@ -11,6 +11,7 @@ import pytest
 
 from models.machine import hidden_name
 from runners import environment
+from runners.cpu_lists import compact
 from runners.environment import (
     boot_id,
     clock_mhz,
@@ -20,7 +21,7 @@ from runners.environment import (
     process_conditions,
     scrub,
 )
-from runners.nvml import RECORDING_VARIABLE, compact
+from runners.nvml import RECORDING_VARIABLE
 from settings import ROOT
 
 CPUINFO = """processor	: 0

@@ -13,14 +13,13 @@ from models.errors import InvalidSpec, RunnerUnavailable
 from models.result import utc_now
 from runners import environment, smi
 from runners.events import Events, failed_result
+from runners.gpu_facts import GpuFacts, throttle_names
 from runners.nvml import (
     RECORDING_VARIABLE,
-    GpuFacts,
     Nvml,
     RecordedNvml,
     open_nvml,
     resolve,
-    throttle_names,
 )
 from runners.nvml_library import LibraryNvml
 from runners.smi import SmiNvml
