@@ -80,6 +80,7 @@ def measure(spec: ServingSpec, setting: Setting, draft: Draft, events: Events) -
     for place in range(spec.rounds):
         number = spec.round + place
         one_round(spec, number, setting, draft, events, (place * len(spec.workloads), steps))
+    draft.steadiness()
     if spec.output_check:
         check(spec, servers, draft, events, "after")
 

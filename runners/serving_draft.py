@@ -20,11 +20,14 @@ from models.result import (
     Tool,
     utc_now,
 )
+from models.rounds import Round, round_warnings
 from models.secrets import scrub_bytes
 from runners import environment
 from runners.serving_check import OutputCheck
 from runners.serving_host import Fleet
 from runners.spec import ServingSpec, SoakSpec
+
+_UNSTEADY = frozenset({"spread", "first_round"})
 
 
 @dataclass
@@ -108,6 +111,25 @@ class Draft:
             self.warn(notice.code, notice.text)
         if is_kept:
             self.result.telemetry += [dict(row) for row in alone if row.get("uuid")]
+
+    def steadiness(self) -> None:
+        """Judge the rounds of this start: far apart, or the first one off, is a reason for care."""
+        for load, rounds in self._throughput().items():
+            for notice in round_warnings(rounds):
+                if notice.code in _UNSTEADY:
+                    self.suspect([f"Output throughput, {load}: {notice.text}"])
+
+    def _throughput(self) -> dict[str, list[Round]]:
+        """Rounds of output throughput by workload."""
+        found: dict[str, list[Round]] = {}
+        for row in self.result.find("output_throughput", "value"):
+            if row.round is None or row.value is None:
+                continue
+            dims = row.dims
+            load = f"concurrency {dims.get('concurrency') or 'without a cap'}, "
+            load += f"{dims.get('input_len')} in, {dims.get('output_len')} out"
+            found.setdefault(load, []).append(Round(row.value, row.round))
+        return found
 
     def outputs(self, check: OutputCheck, phase: str, *, keep: bool = True) -> None:
         """Take over what the fixed prompts brought, before or after the load.

@@ -17,8 +17,10 @@ from pages.widgets.serving_compare import Row
 _NO_FACTOR = frozenset(
     "kind round rounds seed workloads workload warmup_round output_check vllm_python".split()
 )
-# follow from the link, which is what the arms are meant to differ in
-_MEANT = frozenset({"NCCL_P2P_DISABLE", "custom_all_reduce", "workers"})
+# follow from the arm's link, kernel and cores, which are told as what was asked for
+_MEANT = frozenset(
+    {"NCCL_P2P_DISABLE", "custom_all_reduce", "workers", "VLLM_CPU_OMP_THREADS_BIND"}
+)
 _SIZE = frozenset({"tp", "replicas", "cpu_cores"})
 _WORDS = {
     "tp": "TP size",

@@ -20,8 +20,10 @@ from models.errors import (
     ServerDidNotStart,
     ServerDied,
 )
+from models.result import Result, Tool
 from runners import serving, serving_host, vllm_processes
 from runners.serving import run
+from runners.serving_draft import Draft
 from runners.spec import ServingSpec
 from runners.vllm_flags import probe
 
@@ -300,6 +302,29 @@ def test_throttling_makes_the_run_suspect(tmp_path: Path, monkeypatch: pytest.Mo
     result = run(gpu_spec(tmp_path), events(tmp_path))
     assert result.validity == "suspect"
     assert any("was throttled: it was too hot" in reason for reason in result.reasons)
+
+
+@pytest.mark.parametrize(
+    ("speeds", "words"),
+    [
+        ((100.0, 101.0, 99.0), None),
+        ((100.0, 140.0, 80.0), "spread by 29 %"),
+        ((93.7, 199.4, 198.0, 199.9), "first round lies -53 %"),
+        ((100.0, 140.0), None),  # too few to tell
+    ],
+)
+def test_rounds_that_lie_apart_make_the_run_suspect(
+    speeds: tuple[float, ...], words: str | None
+) -> None:
+    draft = Draft(Result(kind="serving", origin="measured", tool=Tool(name="vllm")))
+    dims = {"concurrency": 4, "input_len": 8, "output_len": 5}
+    for number, speed in enumerate(speeds):
+        draft.put_round("output_throughput", speed, "vllm:output_throughput:1", number, dims)
+    draft.steadiness()
+    assert draft.result.validity == ("valid" if words is None else "suspect")
+    if words is not None:
+        assert any(words in reason for reason in draft.result.reasons)
+        assert "Output throughput, concurrency 4, 8 in, 5 out" in draft.result.reasons[0]
 
 
 def test_a_gpu_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
