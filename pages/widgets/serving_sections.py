@@ -64,7 +64,10 @@ def warnings(engine: Engine, arms: Arms, frames: Frames, rows: Sequence[Row]) ->
         for reason in fact["reasons"]:
             add(f"reason {reason[:12]}", f"{arm.name}: {reason}")
         for code, text in fact["warnings"]:
-            add(f"{code} {arm.name}" if code in _PER_ROUND else text, text)
+            if code in _PER_ROUND:
+                add(f"{code} {arm.name}", f"{arm.name}: {text}")
+            else:
+                add(text, text)
         for load in _loads(fact["spec"]):
             note = drain_note(load.get("num_prompts"), load.get("concurrency"))
             if note:
@@ -95,7 +98,14 @@ def warnings(engine: Engine, arms: Arms, frames: Frames, rows: Sequence[Row]) ->
 
 # said of each round and workload: one line stands for all
 _PER_ROUND = frozenset(
-    {"recomputed_differs", "foreign_load", "client_slow", "replicas_apart", "abnormal_input"}
+    {
+        "recomputed_differs",
+        "foreign_load",
+        "client_slow",
+        "replicas_apart",
+        "abnormal_input",
+        "power_capped",
+    }
 )
 
 
