@@ -150,7 +150,7 @@ def agreement_sentence(agreement: Agreement, calls: int, allreduce_us: float) ->
     """Exposed communication by difference beside calls x latency, or what stays unexplained."""
     said = (
         f"By difference the all-reduces cost {agreement.exposed_ms:.3f} ms a step; {calls} calls × "
-        f"{allreduce_us:.1f} µs give {agreement.product_ms:.3f} ms (ratio {agreement.ratio:.2f})."
+        f"{allreduce_us:.1f} us give {agreement.product_ms:.3f} ms (ratio {agreement.ratio:.2f})."
     )
     gap = agreement.unexplained_ms
     if gap is None:

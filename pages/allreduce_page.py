@@ -63,8 +63,11 @@ def _explore(listed: pd.DataFrame) -> list[str]:
     if points.empty:
         st.info("Choose at least one run that holds latencies.")
         return []
-    points = allreduce_choice.pick_modes(points)
-    code = allreduce_choice.pick_curve(points)
+    left, right = st.columns([2, 3])
+    with left:
+        points = allreduce_choice.pick_modes(points)
+    with right:
+        code = allreduce_choice.pick_curve(points)
     curves = [
         allreduce_kept.explained(*these, each, with_intervals=each == code)
         for each in points["code"].unique()

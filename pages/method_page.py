@@ -56,7 +56,10 @@ def render() -> None:
     )
     columns = ("name", "unit", "direction", "label", "meaning")
     known = [{name: getattr(row, name) for name in columns} for row in METRICS.values()]
-    st.markdown("Every number in Linkworth is one of these. 1 GB is 1e9 bytes.")
+    st.markdown(
+        "Every number in Linkworth is one of these. 1 GB is 1e9 bytes, KB and MB of a message are "
+        "powers of 1,024, us is a microsecond."
+    )
     table(
         frame,
         "metrics",

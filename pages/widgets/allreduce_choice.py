@@ -122,11 +122,11 @@ def pick_curve(points: pd.DataFrame) -> str:
 
 def pick_step() -> Step:
     """The message and the calls of a step: from a model's shape, or entered."""
-    left, middle, right = st.columns([3, 2, 2])
+    left, second, third, last = st.columns([3, 2, 2, 3])
     with left:
         model = model_picker.pick("model")
-    batch = middle.selectbox("Batch (sequences)", BATCHES, key="batch", bind="query-params")
-    drafted = middle.number_input(
+    batch = second.selectbox("Batch (sequences)", BATCHES, key="batch", bind="query-params")
+    drafted = third.number_input(
         "Drafted tokens",
         0,
         16,
@@ -135,10 +135,10 @@ def pick_step() -> Step:
         bind="query-params",
         help="With k drafted tokens a step carries batch x (k + 1) tokens.",
     )
-    entered = right.number_input(
+    entered = last.number_input(
         "Calls a step (0: from the model)", 0, 10_000, 0, key="calls", bind="query-params"
     )
-    split = right.toggle(
+    split = st.toggle(
         "Split embedding (+1 call)",
         key="embedding",
         bind="query-params",

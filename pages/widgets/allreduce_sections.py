@@ -71,7 +71,8 @@ def headline(item: Explained) -> None:
         finding.caption(item.why_no_fit)
         return
     fit = item.fit
-    columns = st.columns(4)
+    row = st.container(horizontal=True)  # two a line on a phone
+    columns = [row.container(width=_FIGURE_PX) for _ in range(4)]
     columns[0].metric("Fixed cost (alpha)", f"{fit.alpha_us:.2f} us", help=_HELP["alpha"])
     columns[0].caption(_alpha_words(item, fit))
     beta = f"{fit.beta_gbps:.3g} GB/s" if fit.beta_gbps else "not visible"
@@ -102,6 +103,8 @@ def _as_printed(item: Explained) -> None:
         columns[2].metric("Total", "not stated" if total is None else f"{total:g} us")
 
 
+_FIGURE_PX = 172
+_TOLD = ("origin", "validity", "mode", "link")
 _HELP = {
     "alpha": "What one all-reduce costs however small the message.",
     "beta": "Message size over transfer time on the first straight stretch.",
@@ -145,6 +148,8 @@ def costs(frame: pd.DataFrame, step: Step, curves: Sequence[str]) -> None:
         shown,
         "allreduce-costs",
         f"Latency and cost of a step at {size_words(step.message_bytes)} on {len(shown)} curves",
+        # mode and link stand in the curve's name already
+        column_order=[name for name in shown if name not in _TOLD] + [*_TOLD],
         column_config={
             name: st.column_config.NumberColumn(format=form)
             for name, form in (
@@ -209,7 +214,9 @@ def reference(item: Explained, found: Sequence[Reference], chosen: Reference | N
     small = rows[rows["bytes"] <= 64 * 1024]
     typical = float((small if not small.empty else rows)["measured / reference"].median())
     low, high = band_at(chosen, float(rows["bytes"].iloc[0])) or (None, None)
-    spread = f" Its tables range from {low:.1f} to {high:.1f} us at the smallest." if low else ""
+    spread = ""
+    if low and high and f"{low:.1f}" != f"{high:.1f}":
+        spread = f" Its tables range from {low:.1f} to {high:.1f} us at the smallest."
     finding.say(
         f"Small messages take **{typical:.2f} times** the reference ({chosen.label}, "
         f"{chosen.ranks} GPUs, {chosen.device}, {chosen.tables} tables).{spread}"
@@ -220,7 +227,21 @@ def reference(item: Explained, found: Sequence[Reference], chosen: Reference | N
         "A reference tells what the link can do, never what this host does: two hosts with the "
         "same card have differed 4.4 times. Source: AIConfigurator (see NOTICE)."
     )
-    table(rows, "allreduce-reference", f"Measured latency is {typical:.2f} times the reference")
+    shown = pd.DataFrame(
+        {
+            "message": [size_words(size) for size in rows["bytes"]],
+            **{name: rows[name] for name in rows if name != "bytes"},
+        }
+    )
+    table(
+        shown,
+        "allreduce-reference",
+        f"Measured latency is {typical:.2f} times the reference",
+        column_config={
+            name: st.column_config.NumberColumn(format="%.2f") for name in rows if name != "bytes"
+        },
+        file=rows,
+    )
 
 
 def _why_none(found: Sequence[Reference]) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from models.curve import size_words
 from models.metrics import METRICS
 from models.peer_check import TIER_WORDS, VERDICT_WORDS
 from models.result import Result
@@ -16,6 +17,7 @@ from pages.widgets.plain import plain
 
 _MATRIX_METRICS = ("p2p_bandwidth", "p2p_latency")
 BROKEN = ("wrong", "hangs", "fails")
+_METHODS = {"CE": "by copy engines", "SM": "by GPU kernels"}
 _SERIES = ("direction", "link", "test", "method", "bytes")
 
 
@@ -36,7 +38,18 @@ def draw(run: Result, run_id: str) -> None:
     frame = pair_frame(run)
     if not frame.empty:
         _matrices(frame, "CPU rank" if run.spec.get("device") == "cpu" else "GPU")
-        table(frame, "peer-to-peer", f"{len(frame)} copy measurements of {run.tool.name}")
+        shown = frame.drop(columns="metric")
+        if "bytes" in shown:
+            known = shown["bytes"].notna()
+            shown.loc[known, "size"] = [size_words(size) for size in shown.loc[known, "bytes"]]
+            shown = shown.drop(columns="bytes")
+        table(
+            shown,
+            "peer-to-peer",
+            f"{len(frame)} copy measurements of {run.tool.name}",
+            column_config={"value": st.column_config.NumberColumn(format="%.4g")},
+            file=frame,
+        )
     elif run.validity == "valid":
         st.caption("This result holds no copy bandwidth or latency.")
     page_link("runs", "Conditions and raw data", run=run_id)
@@ -71,7 +84,9 @@ def _verdicts(run: Result, told: list[dict[str, Any]]) -> None:
     counts = frame["verdict"].value_counts()
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     st.markdown(f"**{len(frame)} {'pair' if len(frame) == 1 else 'pairs'}: {plain(said)}.**")
-    table(frame, "peer-verdicts", said, is_wrapped=True)
+    # what was seen says how far it was tested
+    order = [name for name in frame if name != "tested up to"]
+    table(frame, "peer-verdicts", said, column_order=order, is_wrapped=True, file=frame)
 
 
 def _values(run: Result) -> None:
@@ -112,9 +127,10 @@ def _series(row: pd.Series) -> str:
     words = [row["what"]]
     direction = {"both": "both ways together", "one": "one way"}.get(row.get("direction"))
     link = {"on": "link on", "off": "link off"}.get(row.get("link"))
-    size = f"{int(row['bytes']):,} B" if pd.notna(row.get("bytes")) else None
+    size = size_words(row["bytes"]) if pd.notna(row.get("bytes")) else None
     test = row.get("test") if pd.notna(row.get("test")) else None
-    method = row.get("method") if pd.notna(row.get("method")) else None
+    method = _METHODS.get(row.get("method"), row.get("method"))
+    method = method if pd.notna(method) else None
     words += [str(part) for part in (direction, link, test, method, size) if part]
     return ", ".join(words)
 

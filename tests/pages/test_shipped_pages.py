@@ -118,11 +118,11 @@ def test_what_was_measured_here_comes_before_what_was_shipped(
 def test_speedup_says_for_which_model_tp_pays(page: Page) -> None:
     at = page("speedup")
     said = words(at)
-    assert "On NVIDIA H200 TP=2 makes this model's step 14 % longer (2.02 ms a step against 1.77" in said
-    assert "On NVIDIA H200 TP=2 makes this model's step 27 % shorter (6.09 ms a step against 8.34" in said
-    assert "57 calls × 7.1 µs give 0.406 ms (ratio 0.86). They agree within 15%" in said
-    assert "97 calls × 7.7 µs give 0.744 ms (ratio 0.78). *Unexplained*: +0.22 ms." in said
-    assert "97 calls × 8.5 µs give 0.825 ms (ratio 0.81). *Unexplained*: +0.19 ms." in said
+    assert "TP=2 makes this model's step 14 % longer (2.02 ms a step against 1.77" in said
+    assert "TP=2 makes this model's step 27 % shorter (6.09 ms a step against 8.34" in said
+    assert "57 calls × 7.1 us give 0.406 ms (ratio 0.86). They agree within 15%" in said
+    assert "97 calls × 7.7 us give 0.744 ms (ratio 0.78). *Unexplained*: +0.22 ms." in said
+    assert "97 calls × 8.5 us give 0.825 ms (ratio 0.81). *Unexplained*: +0.19 ms." in said
     assert "TP=2 pays above a model size of about 3 billion parameters" in said
     assert studies_of(at) == ["The study: Decode steps on H200 at TP=1 and 2, beside vLLM"]
 
