@@ -4,7 +4,7 @@ The dimensions and the check list are those of the published two-card evaluation
 gives marks: a dimension has evidence, or it says what was not measured and what would measure it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -190,7 +190,7 @@ def _figures(e: Evidence, metrics: tuple[str, ...], *, tail: bool = False) -> _P
     mine = [row for row in e.findings if row.metric in metrics]
     if mine and e.outputs_wrong:
         return ["Vetoed: outputs are wrong, and a wrong answer has no speed."], [], [], True
-    evidence = [f"{row.cell}, {_statistic(row.statistic)}: {row.words}" for row in mine]
+    evidence = [f"{cell}: {words}" for cell, words in _by_cell(mine, metrics, tail=tail)]
     missing: list[str] = []
     fill: list[Fill] = []
     if not mine:
@@ -204,8 +204,26 @@ def _figures(e: Evidence, metrics: tuple[str, ...], *, tail: bool = False) -> _P
     return evidence, missing, list(dict.fromkeys(fill)), False
 
 
+def _by_cell(
+    rows: Sequence[Finding], metrics: tuple[str, ...], *, tail: bool
+) -> Iterator[tuple[str, str]]:
+    """Each workload once: its typical figure, of the first metric that has one, and its tail."""
+    for cell in dict.fromkeys(row.cell for row in rows):
+        here = {(row.metric, row.statistic): row for row in rows if row.cell == cell}
+        ranked = [(name, statistic) for name in metrics for statistic in _TYPICAL]
+        chosen = [next((here[key] for key in ranked if key in here), None)]
+        last = next((here[name, "p99"] for name in metrics if (name, "p99") in here), None)
+        if tail or chosen == [None]:
+            chosen.append(last)
+        told = [row for row in chosen if row is not None] or list(here.values())
+        yield cell, ", ".join(f"{_statistic(row.statistic)}{row.words}" for row in told)
+
+
+_TYPICAL = ("value", "median", "mean")
+
+
 def _statistic(name: str) -> str:
-    return {"value": "mean over the round", "p99": "P99"}.get(name, name)
+    return {"value": "", "median": "median ", "mean": "mean ", "p99": "P99 "}.get(name, f"{name} ")
 
 
 def _stability(e: Evidence) -> _Part:

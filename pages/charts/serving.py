@@ -104,7 +104,12 @@ def rounds(frame: pd.DataFrame, title: str, arms: Sequence[str]) -> alt.Chart:
             fillOpacity=alt.FillOpacityValue(
                 0, condition={"test": "datum.state == 'valid'", "value": 0.9}
             ),
-            column=alt.Column("workload:N", title=None, header=alt.Header(labelLimit=240)),
+            column=alt.Column(
+                "workload:N",
+                title=None,
+                sort=list(dict.fromkeys(frame["workload"])),
+                header=alt.Header(labelLimit=240),
+            ),
             tooltip=[
                 alt.Tooltip("workload:N"),
                 alt.Tooltip("arm:N"),
@@ -244,13 +249,15 @@ def over_time(
     """A value over the minutes of a load, one line a series.
 
     Args:
-        frame: Columns minutes, ``y`` and ``series``; at most 2,000 rows.
+        frame: Columns minutes, ``y`` and ``series``; at most 2,000 rows. Where there is a column
+            stretch, a line ends with each.
         y: Column of values.
         title: Of the value axis, with its unit.
         series: Column that tells the lines apart.
         names: Its values in order.
     """
     is_short = float(frame["minutes"].max()) < _SHORT_MIN
+    apart = {"detail": alt.Detail("stretch:N")} if "stretch" in frame else {}
     seconds = frame.assign(seconds=60 * frame["minutes"]) if is_short else frame
     at = ("seconds:Q", "time (s)") if is_short else ("minutes:Q", "time (min)")
     return (
@@ -261,6 +268,7 @@ def over_time(
             y=alt.Y(f"{y}:Q", title=title, scale=alt.Scale(zero=False)),
             color=colour(series, names, is_filled=True),
             strokeDash=dash(series, names),
+            **apart,
             tooltip=[
                 alt.Tooltip(f"{series}:N"),
                 alt.Tooltip(at[0], format=".4g"),

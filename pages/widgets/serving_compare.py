@@ -214,13 +214,13 @@ def table_of(
             {
                 "workload": cell_words(row.cell),
                 "figure": f"{row.label}{unit}",
-                arms[0].name: _values(row.reference, arms[0], known.unit),
-                arms[1].name: _values(row.other, arms[1], known.unit),
                 "change (%)": None if result is None else _rounded(result.change_pct),
                 "95 % interval (%)": ""
                 if result is None or result.low_pct is None or result.high_pct is None
                 else f"{result.low_pct:+.1f} to {result.high_pct:+.1f}",
                 "verdict": _verdict(row, is_vetoed=is_vetoed),
+                arms[0].name: _values(row.reference, arms[0], known.unit),
+                arms[1].name: _values(row.other, arms[1], known.unit),
                 "printed by the author": row.printed,
                 "note": row.why_not or _note(row),
             }

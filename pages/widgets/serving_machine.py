@@ -38,6 +38,7 @@ DRIFT = {
     "timeouts:value": "requests timed out a window",
 }
 MOST_MARKS = 1500
+PAUSE_MIN = 0.25  # longer than any sampling: the arm had no turn
 
 
 def phases(engine: Engine, arms: Arms, frames: Frames) -> None:
@@ -127,6 +128,11 @@ def _telemetry_chart(frame: pd.DataFrame, choice: list[str]) -> None:
     # each line is thinned by itself: rows of several GPUs take turns
     is_kept = rows.groupby("series").cumcount() % step == 0
     shown = rows.loc[is_kept, ["minutes", name, "series"]]
+    # between two rounds the other arm has its turn: nothing was sampled, no line says otherwise
+    pause = shown.groupby("series")["minutes"].diff()
+    shown["stretch"] = (
+        (pause > max(PAUSE_MIN, 5 * pause.median())).groupby(shown["series"]).cumsum()
+    )
     names = list(dict.fromkeys(shown["series"]))
     chart(
         pictures.over_time(shown, name, TELEMETRY[name], "series", names),

@@ -85,6 +85,28 @@ def test_each_gap_shows_in_its_dimension_only(
         assert set(others.values()) == {"shown"}
 
 
+def test_each_workload_is_told_once_by_its_typical_figure_and_its_tail() -> None:
+    def row(metric: str, statistic: str, cell: str = "concurrency 1") -> Finding:
+        return Finding(metric, statistic, cell, f"of {metric} {statistic}", "better")
+
+    found = (
+        row("output_throughput", "value"),
+        row("total_token_throughput", "value"),
+        *(row("ttft", statistic) for statistic in ("mean", "median", "p99")),
+        row("ttft", "mean", "concurrency 4"),
+        *(row("tpot", statistic) for statistic in ("mean", "p99")),
+        row("itl", "p99"),
+    )
+    cards = {card.code: card.evidence for card in scorecard(replace(FULL, findings=found))}
+    assert cards["throughput"] == ("concurrency 1: of output_throughput value",)
+    assert cards["ttft"] == (
+        "concurrency 1: median of ttft median, P99 of ttft p99",
+        "concurrency 4: mean of ttft mean",
+    )
+    assert cards["tpot"] == ("concurrency 1: mean of tpot mean",)
+    assert cards["itl"] == ("concurrency 1: P99 of itl p99",)
+
+
 def test_wrong_outputs_veto_every_figure() -> None:
     cards = {card.code: card for card in scorecard(replace(FULL, outputs_wrong=True))}
     for code in ("throughput", "ttft", "tpot", "itl"):
