@@ -14,6 +14,7 @@ KINDS = ("allreduce", "collective", "decode", "serving", "engine", "soak", "p2p"
 ORIGINS = ("measured", "imported", "published", "described", "predicted", "assumed")
 VALIDITIES = ("valid", "suspect", "invalid")
 PAGE_SIZE = 100
+OPEN_PX = 215
 _PICKED = "runs-picked"
 
 
@@ -36,13 +37,15 @@ def render(engine: Engine) -> None:
     words = "1 run" if total == 1 else f"{total} runs"
     st.caption(f"{words}. Tick one to open it, several to compare them.")
     actions = st.container()
+    key = f"runs-table-{int(st.session_state.get('runs-table-generation', 0))}"
     event = st.dataframe(
         _shown(frame),
         hide_index=True,
         on_select="rerun",
         selection_mode="multi-row",
-        key=f"runs-table-{int(st.session_state.get('runs-table-generation', 0))}",
+        key=key,
         placeholder="–",
+        height=OPEN_PX if _is_linked(key) else "auto",
         alt=f"{words}, newest first",
         column_config={
             "what": st.column_config.TextColumn(width=300),
@@ -66,6 +69,15 @@ def render(engine: Engine) -> None:
         if actions.button(label, key="runs-compare", type="primary", icon=":material/compare:"):
             st.query_params.from_dict({"view": "compare", "runs": ",".join(picked)})
             st.rerun()
+
+
+def _is_linked(key: str) -> bool:
+    """Whether a link opened a run: it stands below the list, and should be seen at once.
+
+    Whoever ticks rows is choosing, and keeps the whole list.
+    """
+    state = st.session_state.get(key) or {}
+    return "run" in st.query_params and not state.get("selection", {}).get("rows")
 
 
 def _filters() -> dict[str, Any]:
