@@ -216,7 +216,8 @@ def _by_cell(
         if tail or chosen == [None]:
             chosen.append(last)
         told = [row for row in chosen if row is not None] or list(here.values())
-        yield cell, ", ".join(f"{_statistic(row.statistic)}{row.words}" for row in told)
+        words = (f"{_statistic(row.statistic)}{row.words.removesuffix('.')}" for row in told)
+        yield cell, "; ".join(words) + "."
 
 
 _TYPICAL = ("value", "median", "mean")

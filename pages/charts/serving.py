@@ -85,30 +85,30 @@ def changes(frame: pd.DataFrame) -> alt.LayerChart:
 
 
 def rounds(frame: pd.DataFrame, title: str, arms: Sequence[str]) -> alt.Chart:
-    """Every round's value of one figure, invalid rounds hollow.
+    """Every round's value of one figure, a row a workload and arm, invalid rounds hollow.
 
     Args:
         frame: Columns workload, arm, round, value, state.
         title: Of the value axis, with its unit.
         arms: Names in order, for stable colours.
     """
+    named = frame.assign(row=frame["workload"] + " · " + frame["arm"])
+    order = {name: number for number, name in enumerate(arms)}
+    first = {name: number for number, name in enumerate(dict.fromkeys(frame["workload"]))}
+    named = named.sort_values(
+        ["workload", "arm"],
+        key=lambda names: names.map(first if names.name == "workload" else order),
+    )
     return (
-        alt.Chart(frame)
+        alt.Chart(named)
         .mark_point(size=70)
         .encode(
-            x=alt.X("arm:N", title=None, sort=list(arms), axis=alt.Axis(labelAngle=0)),
-            xOffset=alt.XOffset("round:O"),
-            y=alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)),
+            x=alt.X("value:Q", title=title, scale=alt.Scale(zero=False)),
+            y=names_above("row", sort=list(dict.fromkeys(named["row"]))),
             color=colour("arm", arms),
             shape=shape("arm", arms),
             fillOpacity=alt.FillOpacityValue(
                 0, condition={"test": "datum.state == 'valid'", "value": 0.9}
-            ),
-            column=alt.Column(
-                "workload:N",
-                title=None,
-                sort=list(dict.fromkeys(frame["workload"])),
-                header=alt.Header(labelLimit=240),
             ),
             tooltip=[
                 alt.Tooltip("workload:N"),
@@ -117,7 +117,7 @@ def rounds(frame: pd.DataFrame, title: str, arms: Sequence[str]) -> alt.Chart:
                 alt.Tooltip("value:Q", format=".4g"),
             ],
         )
-        .properties(width=180, height=200)
+        .properties(height=ROW)
     )
 
 

@@ -87,7 +87,7 @@ def test_each_gap_shows_in_its_dimension_only(
 
 def test_each_workload_is_told_once_by_its_typical_figure_and_its_tail() -> None:
     def row(metric: str, statistic: str, cell: str = "concurrency 1") -> Finding:
-        return Finding(metric, statistic, cell, f"of {metric} {statistic}", "better")
+        return Finding(metric, statistic, cell, f"of {metric} {statistic}.", "better")
 
     found = (
         row("output_throughput", "value"),
@@ -98,13 +98,13 @@ def test_each_workload_is_told_once_by_its_typical_figure_and_its_tail() -> None
         row("itl", "p99"),
     )
     cards = {card.code: card.evidence for card in scorecard(replace(FULL, findings=found))}
-    assert cards["throughput"] == ("concurrency 1: of output_throughput value",)
+    assert cards["throughput"] == ("concurrency 1: of output_throughput value.",)
     assert cards["ttft"] == (
-        "concurrency 1: median of ttft median, P99 of ttft p99",
-        "concurrency 4: mean of ttft mean",
+        "concurrency 1: median of ttft median; P99 of ttft p99.",
+        "concurrency 4: mean of ttft mean.",
     )
-    assert cards["tpot"] == ("concurrency 1: mean of tpot mean",)
-    assert cards["itl"] == ("concurrency 1: P99 of itl p99",)
+    assert cards["tpot"] == ("concurrency 1: mean of tpot mean.",)
+    assert cards["itl"] == ("concurrency 1: P99 of itl p99.",)
 
 
 def test_wrong_outputs_veto_every_figure() -> None:
