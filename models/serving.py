@@ -153,6 +153,30 @@ def pool(parts: Sequence[Requests]) -> Requests:
     return Requests(**{**joined.__dict__, "duration_s": joined.span_s})
 
 
+def pooled_acceptance(details: Sequence[Mapping[str, Any]]) -> tuple[float, float] | None:
+    """Acceptance of the drafts of several replicas' clients as one.
+
+    Args:
+        details: The tool's result of each replica.
+
+    Returns:
+        Rate in percent of drafted tokens, and tokens a verification step yields on average; None
+        where a replica did not draft, or its version does not count.
+
+    Source: vllm/benchmarks/serve.py: accepted / drafted tokens, and 1 + accepted tokens / drafts.
+    """
+    sums = []
+    for name in ("accepted_tokens", "draft_tokens", "num_drafts"):
+        values = [detail.get(f"spec_decode_{name}") for detail in details]
+        if not values or not all(isinstance(value, int | float) for value in values):
+            return None
+        sums.append(sum(value for value in values if value is not None))
+    accepted, drafted, drafts = sums
+    if not drafted or not drafts:
+        return None
+    return 100.0 * accepted / drafted, 1.0 + accepted / drafts
+
+
 def overlap_share(parts: Sequence[Requests]) -> float | None:
     """Share of the union's wall time during which every replica was busy; None for fewer than 2."""
     if len(parts) < 2 or any(part.span_s is None for part in parts):

@@ -13,6 +13,7 @@ from models.serving import (
     figures,
     overlap_share,
     pool,
+    pooled_acceptance,
     requests_of,
 )
 from runners.serving_outcome import Outcome, Putter, Reading, load_dims, words_of
@@ -54,6 +55,7 @@ def read_outcome(outcome: Outcome, *, version: str | None) -> Reading:
         _tools_own(reading, outcome, dims, version)
     else:
         _own_formulas(reading, put, parts, pooled, place, version if outcome.details else "")
+        _acceptance(put, outcome)
     if outcome.details:
         _differences(reading, outcome, parts, place)
     server_side(reading, put, outcome, pooled, place)
@@ -127,6 +129,14 @@ def _own_formulas(
                 "only; the pooled throughput is too low by the rest.",
             )
         )
+
+
+def _acceptance(put: Putter, outcome: Outcome) -> None:
+    """Speculative decoding over all replicas, from the counts of each one's client."""
+    found = pooled_acceptance(outcome.details)
+    if found is not None:
+        for name, value in zip(("acceptance_rate", "acceptance_length"), found, strict=True):
+            put(f"spec_decode_{name}", value, f"vllm:spec_decode_{name}:1")
 
 
 def _differences(reading: Reading, outcome: Outcome, parts: list[Requests], place: str) -> None:

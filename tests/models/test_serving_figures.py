@@ -15,6 +15,7 @@ from models.serving import (
     output_distance,
     overlap_share,
     pool,
+    pooled_acceptance,
     requests_of,
 )
 from models.serving_causes import Breakdown, breakdown, compute_ratio, name_cause
@@ -260,3 +261,20 @@ def test_a_paired_change_needs_shared_rounds() -> None:
     assert change[2] is not None
     assert change[1] < change[0] < change[2]
     assert math.isfinite(float(np.mean(change[:3])))
+
+
+def test_acceptance_of_replicas_is_that_of_all_their_drafts() -> None:
+    def counts(drafts: int, drafted: int, accepted: int) -> dict[str, int]:
+        return {
+            "spec_decode_num_drafts": drafts,
+            "spec_decode_draft_tokens": drafted,
+            "spec_decode_accepted_tokens": accepted,
+        }
+
+    # 150 of 200 tokens in 100 drafts, and 20 of 100 in 50: 170 of 300, and 1 + 170 / 150
+    rate, length = pooled_acceptance([counts(100, 200, 150), counts(50, 100, 20)]) or (0, 0)
+    assert rate == pytest.approx(100 * 170 / 300)
+    assert length == pytest.approx(1 + 170 / 150)
+    assert pooled_acceptance([counts(1, 2, 1), {}]) is None
+    assert pooled_acceptance([]) is None
+    assert pooled_acceptance([counts(0, 0, 0)]) is None

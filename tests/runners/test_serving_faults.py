@@ -415,6 +415,30 @@ def test_a_server_elsewhere_is_measured_by_our_own_client(tmp_path: Path) -> Non
     assert result.host == {}
 
 
+def test_a_server_elsewhere_is_measured_by_vllms_client_where_a_tokenizer_is_named(
+    tmp_path: Path,
+) -> None:
+    spec = serving_spec(tmp_path)
+    work = tmp_path / "work"
+    work.mkdir()
+    with serving_host.fleet(spec, work, events(tmp_path)) as servers:
+        away = serving_spec(
+            tmp_path,
+            base_url=f"{servers.base_urls[0]}/",
+            model_config_json=None,
+            model="own/tokenizer",
+            load_format="auto",
+        )
+        result = run(away, events(tmp_path))
+    assert result.validity == "valid", result.reasons
+    codes = {n.code for n in result.warnings}
+    assert "server_elsewhere" in codes
+    assert "own_client" not in codes
+    assert {row.definition.split(":")[0] for row in result.find("ttft")} == {"vllm"}
+    # the client asks for the name that the server gives its model
+    assert result.find("completed")[0].value == 6
+
+
 def test_a_server_elsewhere_that_does_not_answer(tmp_path: Path) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
