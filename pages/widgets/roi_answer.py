@@ -65,8 +65,13 @@ def verdict(found: Assessment, take_away: Callable[[], None]) -> None:
         with right:
             st.markdown("**Against it**")
             _list(found.reasons_against, "Nothing speaks against it.")
-        with st.expander("What would change it", expanded=found.verdict.word == "Not yet"):
-            _list(found.changes, "Nothing in sight.")
+        first, rest = found.changes[:1], found.changes[1:]
+        st.markdown(
+            f"**What would change it:** {plain(first[0]) if first else 'nothing in sight.'}"
+        )
+        if rest:
+            with st.expander("What else would", expanded=found.verdict.word == "Not yet"):
+                _list(rest, "")
     if found.remarks and money_speaks(found.gates):
         st.info("\n".join(f"- {plain(notice.text)}" for notice in found.remarks))
 

@@ -198,7 +198,8 @@ def pick_link(
         REFERENCE: f"Reference: {reference.label}",
         DESCRIBED: "Described: latency and bandwidth",
     }
-    code = choice(key, label, codes, codes[0], words)
+    # another card's sweep may be chosen; it is no start
+    code = choice(key, label, codes, REFERENCE if reference.curves else DESCRIBED, words)
     if code == REFERENCE:
         return reference
     return links[code] if code in links else _described(key, card)

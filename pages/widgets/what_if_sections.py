@@ -1,5 +1,7 @@
 """The parts of the What-if page: answer, steps, terms, speedups, loads, sizes, calibration."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 import streamlit as st
 
@@ -67,7 +69,11 @@ def verdicts(asked: Question, found: Answers, calibration: Calibration) -> None:
             st.markdown(f"- **{words}**" + (f" {doubt.sentence}" if doubt else ""))
             is_decided = True
     if not is_decided:  # then the steps are all that can be said
-        _in_words(found)
+        for tp, one in predictions.items():
+            st.markdown(
+                f"- TP={tp}: {one.tpot_ms:.2f} ms a token (80 % interval {one.low_ms:.2f} to "
+                f"{one.high_ms:.2f}), {one.tokens_a_second:,.0f} tok/s"
+            )
     if predictions:
         st.caption(_nearness(found))
     refusals(found)
@@ -101,11 +107,20 @@ def refusals(found: Answers) -> None:
     for tp, one in found.by_tp.items():
         for refusal in one.refusals:
             reasons.setdefault(_key(refusal), []).append(tp)
+    # a reason that holds for every size stands for all others: they come when it is gone
+    whole = [key for key, sizes in reasons.items() if key[2] and len(sizes) == len(found.by_tp)]
+    further = {}
+    if whole:
+        further = {key: sizes for key, sizes in reasons.items() if key not in whole}
+        reasons = {key: reasons[key] for key in whole}
     for (sentence, next_step, is_final), sizes in reasons.items():
-        where = ", ".join(f"TP={size}" for size in sizes)
         head = "Not predicted" if is_final else "Shown without a verdict"
         show = st.warning if is_final else st.info
-        show(f"**{head}** ({where}): {sentence} {next_step}")
+        show(f"**{head}** ({_where(sizes)}): {sentence} {next_step}")
+    if further:
+        with st.expander("What else stands in the way"):
+            for (sentence, next_step, _), sizes in further.items():
+                st.markdown(f"- {_where(sizes)}: {sentence} {next_step}")
     codes = {refusal.code for one in found.by_tp.values() for refusal in one.refusals}
     if codes & {"link"}:
         page_link("new-run", "Measure the link: start an AllReduce sweep", kind="allreduce")
@@ -115,6 +130,10 @@ def refusals(found: Answers) -> None:
         "Time to first token is not predicted: most of it is waiting, and predictions of it were "
         "76 to 85 % off. Throughput reads about 5 % high, since that time is left out of it."
     )
+
+
+def _where(sizes: Sequence[int]) -> str:
+    return ", ".join(f"TP={size}" for size in sizes)
 
 
 def _key(refusal: Refusal) -> tuple[str, str, bool]:

@@ -330,3 +330,12 @@ def test_every_picture_draws_what_it_is_given():
     part = points[points["task"] == "same_system"]
     drawing = pictures.calibration(part, sorted(part["model"].unique())).to_dict()
     assert {layer["mark"]["type"] for layer in drawing["layer"]} == {"line", "point"}
+
+
+def test_another_cards_sweep_is_no_link_to_start_with(empty_database, open_page):
+    runs.store(empty_database, sweep())
+    at = open_page("what-if", card="rtx-3090", model="qwen2.5-7b")
+    assert select(at, "Link").value == "described"
+    # one reason holds for every size: the others wait behind it
+    assert len(at.warning) == 1
+    assert any(each.label == "What else stands in the way" for each in at.expander)
