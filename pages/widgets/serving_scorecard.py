@@ -6,18 +6,19 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from db import jobs, runs, scenarios
+from db import jobs, scenarios
 from db.engine import Engine
 from models.errors import LinkworthError
 from models.scorecard import Card, Evidence, scorecard
 from models.scorecard_checks import checklist
-from pages.widgets import store
+from pages.widgets import store, this_machine
 from pages.widgets.downloads import table
 from pages.widgets.links import page_link
 from pages.widgets.live_job import duration_words
 from pages.widgets.plain import plain
 from pages.widgets.serving_arms import Arm, facts_of
 from pages.widgets.serving_evidence import DRILL_PAGE, proposed
+from pages.widgets.serving_samples import telemetry_of
 from runners.evaluation_serving import fill_jobs
 from settings import settings
 
@@ -143,6 +144,8 @@ def _runnable(engine: Engine, arm: Arm) -> dict[str, Any] | None:
     if arm.origin != "measured":
         return None
     for fact in facts_of(engine, arm):
+        if not this_machine.may_be(fact["host"]):
+            return None
         if fact["kind"] == "serving" and fact["spec"].get("workloads"):
             return dict(fact["spec"])
     return None
@@ -162,8 +165,7 @@ def _alerts(
     arm, frame = arms[1], frames[1]
     if frame.empty or arm.origin != "measured":
         return
-    rows = [runs.telemetry(engine, run_id) for run_id in arm.run_ids]
-    known = [item for item in rows if len(item)]
+    known = telemetry_of(engine, arm)
     found = proposed(frame, pd.concat(known) if known else pd.DataFrame())
     if not found:
         return

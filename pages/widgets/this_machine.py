@@ -1,6 +1,7 @@
 """The machine that this app's worker runs on: its GPUs, who uses them, what is set aside."""
 
 import socket
+from collections.abc import Mapping
 from typing import Any
 
 from db import hosts, jobs
@@ -26,6 +27,12 @@ def host_id() -> str | None:
     here = hidden_name(socket.gethostname())
     # several hosts may share a database: then the one that the app itself runs on
     return here if any(row["host"] == here for row in heard) else str(heard[0]["host"])
+
+
+def may_be(host: Mapping[str, Any]) -> bool:
+    """Whether a result's host may be this machine: false where it is known to be another one."""
+    named = hosts.host_id(host)
+    return named is None or named == (host_id() or hidden_name(socket.gethostname()))
 
 
 def facts() -> dict[str, Any]:

@@ -197,11 +197,18 @@ def test_what_if_offers_the_served_steps_as_a_start(first_start: Engine) -> None
     found = {
         (point.load.arch.layers, point.tp): point.tpot_ms
         for point in offered
-        if point.work.batch == 1
-        and runs.load(first_start, point.run_id).study == "decode-on-h200"
+        if point.work.batch == 1 and runs.load(first_start, point.run_id).study == "decode-on-h200"
     }
     several = {point.work.batch for point in offered if point.load.arch.layers == 48}
     assert several == {1, 4, 16}
     assert found[48, 1] == pytest.approx(8.626, abs=5e-4)
     assert found[48, 2] == pytest.approx(5.642, abs=5e-4)
     assert found[28, 1] == pytest.approx(2.035, abs=6e-4)
+
+
+def test_arms_that_came_with_the_code_queue_nothing_on_this_machine(page: Page) -> None:
+    at = page("link_ab", evaluation="3b9b3427-1e28-597a-aac0-733fb183ebc6")
+    said = words(at)
+    assert "cuda-graphs instead of enforce-eager" in said
+    assert "cannot be queued from here" in said
+    assert not [button for button in at.button if button.key == "ab-queue"]
