@@ -146,7 +146,8 @@ def round_warnings(rounds: Sequence[Round], arm: str = "") -> list[Notice]:
     if failed:
         found.append(_notice("invalid_rounds", f"{who}{failed} of {len(rounds)} rounds failed."))
     if data.size < 3:
-        text = f"{who}{data.size} valid rounds: too few for an interval; run at least 3."
+        counted = "1 valid round" if data.size == 1 else f"{data.size} valid rounds"
+        text = f"{who}{counted}: too few for an interval; run at least 3."
         found.append(_notice("few_rounds", text))
         return found
     spread = summary(rounds).spread

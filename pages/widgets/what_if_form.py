@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from importers.model_configs import read_upload
 from models.catalogue import Card, Wire, latency_problems
@@ -62,6 +63,7 @@ def ask() -> Question | None:
     links = what_if_sources.swept(engine)
     with st.container(border=True):
         model_place, machine_place, link_place = st.columns(3)
+        description = st.container()  # of a link that was never measured
         with model_place:
             found = _model()
         machine = what_if_machine.choose(machine_place)
@@ -80,7 +82,7 @@ def ask() -> Question | None:
         kind, precision, cache, is_by_expert, modes = _details(load)
         setup = Setup(load, precision, cache, kind, machine.card, 1, is_by_expert)
         with link_place:
-            link = pick_link("link", "Link", machine.card, kind, links)
+            link = pick_link("link", "Link", machine.card, kind, links, description)
         work = Workload(batch, tokens_in, tokens_out)
         anchor = _anchor(setup, work, points, link, links)
     return Question(name, config, setup, work, sizes, link, modes, anchor, tuple(points), links)
@@ -180,7 +182,12 @@ def _sizes(gpus: int | None) -> tuple[int, ...]:
 
 
 def pick_link(
-    key: str, label: str, card: Card, engine: str, links: Mapping[str, CurveLink]
+    key: str,
+    label: str,
+    card: Card,
+    engine: str,
+    links: Mapping[str, CurveLink],
+    place: DeltaGenerator | None = None,
 ) -> CurveLink | None:
     """A link: the reference of this card, a measured sweep, or one that is described.
 
@@ -190,6 +197,7 @@ def pick_link(
         card: Its wires are offered for a description.
         engine: Whose kernel the reference is.
         links: Measured ones.
+        place: Where a description is asked for; below the choice where none is given.
     """
     reference = what_if_sources.reference_of(card, engine)
     codes = ([REFERENCE] if reference.curves else []) + [*links, DESCRIBED]
@@ -202,7 +210,10 @@ def pick_link(
     code = choice(key, label, codes, REFERENCE if reference.curves else DESCRIBED, words)
     if code == REFERENCE:
         return reference
-    return links[code] if code in links else _described(key, card)
+    if code in links:
+        return links[code]
+    with place or st.container():
+        return _described(key, card)
 
 
 def _described(key: str, card: Card) -> CurveLink | None:
@@ -210,15 +221,18 @@ def _described(key: str, card: Card) -> CurveLink | None:
     codes = [wire.kind for wire in offers]
     if "pcie" in codes:
         codes.append("host")
-    place = choice(f"{key}-wire", "Which wire", codes, codes[0], _wire_words(offers))
-    alpha = unknown_or(
-        f"{key}-alpha",
-        "One small all-reduce in a graph (us)",
-        0.1,
-        1000.0,
-        help="About 3 KB, measured in graph mode. A latency of the eager mode is mostly launch "
-        "cost and must not stand here.",
-    )
+    left, right = st.columns(2)
+    with left:
+        place = choice(f"{key}-wire", "Which wire", codes, codes[0], _wire_words(offers))
+    with right:
+        alpha = unknown_or(
+            f"{key}-alpha",
+            "One small all-reduce in a graph (us)",
+            0.1,
+            1000.0,
+            help="About 3 KB, measured in graph mode. A latency of the eager mode is mostly launch "
+            "cost and must not stand here.",
+        )
     if alpha is None:
         st.caption("Without a latency in graph mode no TP size above 1 is predicted.")
         return None
