@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -293,11 +294,12 @@ def rounds_of(frame: pd.DataFrame, metric: str, statistic: str, cell: Cell) -> l
     )
     if "phase" in frame and metric != "phase_time":
         wanted &= frame["phase"].isna()
-    if not wanted.any():
+    places = np.flatnonzero(wanted)
+    if not places.size:
         return []
     # a page asks for a hundred figures: few columns, and no row as an object
     columns = ("definition", "value", "round", "part", "round_validity")
-    rows = list(zip(*(frame.loc[wanted, name] for name in columns), strict=True))
+    rows = list(zip(*(frame[name].array.take(places) for name in columns), strict=True))
     return [
         Round(
             value=float(value),
@@ -325,14 +327,3 @@ def shared_cells(left: pd.DataFrame, right: pd.DataFrame) -> list[Cell]:
     other = set(right.loc[right["kind"] != "soak", "cell"]) if not right.empty else set()
     nothing = (None,) * len(CELL)
     return sorted((mine & other) - {nothing}, key=cell_order)
-
-
-def samples_of(engine: Engine, arm: Arm, metric: str, cell: Cell) -> list[dict[str, Any]]:
-    """Raw values of an arm's workload, one item a round; ``run`` names the run it is of."""
-    found = []
-    for run_id in arm.run_ids:
-        for item in runs.samples(engine, run_id, metric=metric):
-            row = pd.Series({name: item["dims"].get(name) for name in CELL})
-            if cell_of(row) == cell and not item["dims"].get("phase"):
-                found.append({**item, "run": run_id})
-    return found

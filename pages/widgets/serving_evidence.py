@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from db import runs, scenarios
@@ -147,9 +148,15 @@ def soaks_of(arms: Sequence[Arm], frames: Sequence[pd.DataFrame]) -> list[Soak]:
 
 def phases_of(frame: pd.DataFrame, cell: Cell) -> Breakdown:
     """Mean phase times of an arm's workload."""
-    rows = frame[(frame["metric"] == "phase_time") & (frame["cell"] == cell)]
-    means = rows.groupby("phase")["value"].mean() if len(rows) else pd.Series(dtype=float)
-    return Breakdown(*(float(means[name]) if name in means else None for name in _PHASES))
+    wanted = np.flatnonzero((frame["metric"] == "phase_time") & (frame["cell"] == cell))
+    values: dict[str, list[float]] = {name: [] for name in _PHASES}
+    if wanted.size:
+        for name, value in zip(
+            *(frame[c].array.take(wanted) for c in ("phase", "value")), strict=True
+        ):
+            if name in values and pd.notna(value):
+                values[name].append(float(value))
+    return Breakdown(*(float(np.mean(several)) if several else None for several in values.values()))
 
 
 def cause_of(

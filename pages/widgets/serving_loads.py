@@ -13,8 +13,9 @@ from models.serving_slo import Point, Slo, capacity, scaling
 from pages.charts import serving as pictures
 from pages.widgets.downloads import chart
 from pages.widgets.plain import plain
-from pages.widgets.serving_arms import Arm, Cell, cell_words, rounds_of, samples_of, shared_cells
+from pages.widgets.serving_arms import Arm, Cell, cell_words, rounds_of, shared_cells
 from pages.widgets.serving_compare import Row
+from pages.widgets.serving_samples import samples_of
 
 TAILS = ("ttft", "tpot", "itl", "e2el")
 Arms = tuple[Arm, Arm]

@@ -11,15 +11,9 @@ from models.serving import AGREEMENT, statistics_of
 from pages.charts import serving as pictures
 from pages.widgets.downloads import chart, table
 from pages.widgets.plain import plain
-from pages.widgets.serving_arms import (
-    Arm,
-    cell_words,
-    facts_of,
-    figures,
-    samples_of,
-    shared_cells,
-)
+from pages.widgets.serving_arms import Arm, cell_words, facts_of, figures, shared_cells
 from pages.widgets.serving_evidence import cause_of, cells_with_phases, phases_of
+from pages.widgets.serving_samples import samples_of, telemetry_of
 
 Arms = tuple[Arm, Arm]
 Frames = tuple[pd.DataFrame, pd.DataFrame]
@@ -97,10 +91,7 @@ def telemetry(engine: Engine, arms: Arms, frames: Frames) -> None:
 
 def _telemetry(engine: Engine, arm: Arm) -> pd.DataFrame:
     parts = []
-    for run_id in arm.run_ids:
-        rows = runs.telemetry(engine, run_id)
-        if rows.empty:
-            continue
+    for rows in telemetry_of(engine, arm):
         if "uuid" in rows and rows["uuid"].notna().any():
             rows = rows[rows["uuid"].notna()]  # beside GPUs the host's rows say little
             index = rows["index"] if "index" in rows else rows["uuid"].str[-6:]

@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
 from db import runs
 from db.engine import Engine
 from models.metrics import metric
-from models.serving import ecdf
 from models.serving_slo import drain_note
 from pages.charts import serving as pictures
 from pages.widgets import environment_compare
@@ -22,7 +20,6 @@ from pages.widgets.serving_arms import (
     facts_of,
     figures,
     rounds_of,
-    samples_of,
     shared_cells,
 )
 from pages.widgets.serving_compare import (
@@ -35,11 +32,11 @@ from pages.widgets.serving_compare import (
     table_of,
 )
 from pages.widgets.serving_confounds import confounds, speculation
+from pages.widgets.serving_samples import distribution, samples_of
 
 Arms = tuple[Arm, Arm]
 Frames = tuple[pd.DataFrame, pd.DataFrame]
 MOST_WARNINGS = 6
-MOST_MARKS = 600
 
 
 def warnings(engine: Engine, arms: Arms, frames: Frames, rows: Sequence[Row]) -> None:
@@ -258,14 +255,11 @@ def distributions(engine: Engine, arms: Arms, frames: Frames) -> None:
         lines = []
         tails = []
         for arm in arms:
-            items = samples_of(engine, arm, name, cells[chosen])
-            values = np.concatenate([item["values"] for item in items]) if items else np.empty(0)
-            if not values.size:
+            found = distribution(engine, arm, name, cells[chosen])
+            if found is None:
                 continue
-            x, share = ecdf(values)
-            keep = np.unique(np.linspace(0, x.size - 1, min(x.size, MOST_MARKS)).astype(int))
-            lines.append(pd.DataFrame({"arm": arm.name, "value": x[keep], "share": share[keep]}))
-            tails.append(f"{arm.name} {np.percentile(values, 99):.4g} ms")
+            lines.append(found[0].assign(arm=arm.name))
+            tails.append(f"{arm.name} {found[1]:.4g} ms")
         if lines:
             frame = pd.concat(lines, ignore_index=True)
             with column:

@@ -49,10 +49,13 @@ def named(load_dir: Path) -> dict[str, str]:
     engine = connect(f"sqlite:///{load_dir / 'linkworth.sqlite'}")
     try:
         newest = {
-            kind: list(runs.list_runs(engine, kinds=[kind], origins=["measured"])["id"])
+            kind: list(
+                runs.list_runs(engine, kinds=[kind], origins=["measured"], shipped=False)["id"]
+            )
             for kind in ("allreduce", "decode", "serving", "topology", "p2p")
         }
         served = runs.heads(engine, newest["serving"])
+        shipped = runs.list_runs(engine, kinds=["serving"], origins=["measured"], shipped=True)
     finally:
         engine.dispose()
     planned = [run for run in served.values() if run.evaluation is not None]
@@ -64,6 +67,7 @@ def named(load_dir: Path) -> dict[str, str]:
         **{kind: ids[0] for kind, ids in newest.items()},
         "second_serving": newest["serving"][1],
         "six_allreduce": ",".join(newest["allreduce"][:6]),
+        "shipped": str(shipped["id"].iloc[0]),
         "evaluation": arms[0].partition("|")[0],
         "arm": arms[0],
         "old_arm": arms[-1],

@@ -36,6 +36,7 @@ VISITS = {
     "allreduce, six runs": ("allreduce", "runs={six_allreduce}"),
     "speedup, one run": ("speedup", "runs={decode}"),
     "link-ab, a run": ("link-ab", "runs={serving}"),
+    "link-ab, a shipped run": ("link-ab", "runs={shipped}"),
     "link-ab, any two": ("link-ab", "evaluation=any&a={arm}&b={old_arm}"),
     "what-if, from a point": ("what-if", "model={model}&anchor={anchor}"),
     "roi, batches": ("roi", "source={evaluation}&use=batch"),
