@@ -5,16 +5,10 @@ from statistics import median
 
 from models.metrics import METRICS
 from models.result import Measurement, Result
+from models.step_clocks import CLOCKS
 
 _TYPICAL = ("median", "mean", "value", "speedup", "change_pct")
-_CLOCKS = ("wall_graph", "wall_served", "replay", "wall_eager", "replay_no_allreduce")
-_CLOCK_WORDS = {
-    "wall_graph": "graph",
-    "wall_served": "as served",
-    "wall_eager": "eager",
-    "replay": "replay",
-    "replay_no_allreduce": "replay without all-reduce",
-}
+_CLOCKS = ("wall_graph", "wall", "wall_served", "replay", "wall_eager", "replay_no_allreduce")
 _MODES = ("graph", "eager", "exposed")
 _TYPICAL_MESSAGE_BYTES = 3072  # what a decode step of a small model sends
 
@@ -73,7 +67,7 @@ def _decode(result: Result) -> str:
         if rows[0].dims.get(name) is not None
     ]
     if clock:
-        case.append(_CLOCK_WORDS.get(str(clock), str(clock)))
+        case.append(CLOCKS[clock].short)
     return f"{_middle(rows)} a step" + (f" ({', '.join(case)})" if case else "")
 
 

@@ -8,6 +8,7 @@ that the file does not tell which revision wrote it.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from models.definition_own import OWN_TABLE
 from models.definition_table import TABLE, Definition
 
 
@@ -30,7 +31,7 @@ class Conversion:
     apply: Callable[[float, Mapping[str, float]], float | None]
 
 
-DEFINITIONS: dict[str, Definition] = {row.id: row for row in TABLE}
+DEFINITIONS: dict[str, Definition] = {row.id: row for row in (*TABLE, *OWN_TABLE)}
 
 
 def describe(name: str) -> str:

@@ -1,7 +1,8 @@
 """Whether tensor parallelism pays: where a step's time goes, speedup, efficiency, ceilings.
 
 Two clocks stand side by side everywhere: wall (what a serving loop sees) and replay (graphs back to
-back, no host work). Their difference is the CPU's share.
+back, no host work). Their difference is the CPU's share. Where a step was also driven as an engine
+does, what that adds to one graph a step is the engine's share.
 """
 
 import math
@@ -25,6 +26,8 @@ class StepTimes:
         wall_ms: Step in wall clock, milliseconds.
         replay_ms: Step as graphs replayed back to back.
         no_allreduce_ms: The same with the collectives left out.
+        served_ms: Step in wall clock with an engine's work around the graph; beside a ``wall_ms``
+            of one graph a step only.
         calls: All-reduces a step.
         allreduce_us: Latency of one of them, microseconds.
         allreduce_step_ms: Their cost a step as an author printed it; else calls x latency.
@@ -37,6 +40,7 @@ class StepTimes:
     calls: int | None = None
     allreduce_us: float | None = None
     allreduce_step_ms: float | None = None
+    served_ms: float | None = None
 
     @property
     def allreduce_ms(self) -> float | None:
@@ -74,9 +78,22 @@ class StepTimes:
             return None
         return self.wall_ms - self.replay_ms
 
+    @property
+    def engine_ms(self) -> float | None:
+        """What an engine does around its graph: served minus one graph a step, milliseconds."""
+        if self.served_ms is None or self.wall_ms is None:
+            return None
+        return self.served_ms - self.wall_ms
+
+    @property
+    def whole_ms(self) -> float | None:
+        """The step with the most host work that was read: served, else wall, else replay."""
+        found = (self.served_ms, self.wall_ms, self.replay_ms)
+        return next((value for value in found if value is not None), None)
+
     def clock_ms(self, clock: str) -> float | None:
-        """The step in ``wall`` or ``replay`` clock."""
-        return self.wall_ms if clock == "wall" else self.replay_ms
+        """The step in ``wall``, ``served`` or ``replay`` clock."""
+        return {"wall": self.wall_ms, "served": self.served_ms}.get(clock, self.replay_ms)
 
 
 @dataclass(frozen=True)
@@ -84,7 +101,7 @@ class Part:
     """One piece of a step.
 
     Attributes:
-        name: ``compute``, ``communication``, ``residual`` or ``cpu``.
+        name: ``compute``, ``communication``, ``residual``, ``cpu`` or ``engine``.
         ms: Its time; a negative piece is impossible as a duration and is flagged.
         basis: Whether it is a difference of measured clocks or comes from the additive model.
     """
@@ -133,10 +150,11 @@ def decompose(times: StepTimes, single: StepTimes | None = None) -> tuple[Part, 
             all-reduces was measured.
 
     Returns:
-        Parts whose sum is the wall clock where it is known, else the replay. Measured clocks leave
-        no residual; with the additive model (compute = step(1)/tp, communication = calls x
-        latency) the residual is what it fails to explain, of either sign. Empty where neither
-        clock is known, or compute can be told in neither way.
+        Parts whose sum is the step as an engine drives it where that is known, else the wall
+        clock, else the replay. Measured clocks leave no residual; with the additive model
+        (compute = step(1)/tp, communication = calls x latency) the residual is what it fails to
+        explain, of either sign. Empty where neither wall nor replay is known, or compute can be
+        told in neither way.
     """
     total = times.replay_ms if times.replay_ms is not None else times.wall_ms
     if total is None:
@@ -161,6 +179,8 @@ def decompose(times: StepTimes, single: StepTimes | None = None) -> tuple[Part, 
         ]
     if times.cpu_ms is not None:
         parts.append(Part("cpu", times.cpu_ms, "measured"))
+    if times.engine_ms is not None:
+        parts.append(Part("engine", times.engine_ms, "measured"))
     return tuple(parts)
 
 

@@ -123,6 +123,11 @@ def _reasons(single: StepTimes, times: StepTimes) -> list[str]:
             reasons.append(f"the CPU adds {more:.2f} ms")
         else:
             reasons.append(f"the CPU's share falls by {-more:.2f} ms")
+    if single.engine_ms is not None and times.engine_ms is not None:
+        more = times.engine_ms - single.engine_ms
+        if abs(more) >= NOTHING_MS:
+            verb = "adds" if more > 0 else "saves"
+            reasons.append(f"an engine's work around the graph {verb} {abs(more):.2f} ms beside it")
     return reasons
 
 

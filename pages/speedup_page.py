@@ -8,8 +8,10 @@ from pages.widgets import (
     finding_report,
     speedup_promise,
     speedup_sections,
+    speedup_verdicts,
     store,
     study_panel,
+    url_state,
 )
 from pages.widgets.links import page_link
 from pages.widgets.speedup_cases import (
@@ -20,7 +22,7 @@ from pages.widgets.speedup_cases import (
     n_left_out,
     with_runs,
 )
-from pages.widgets.speedup_frames import CLOCKS
+from pages.widgets.speedup_frames import CLOCKS, clocks_of
 
 MANY = 6  # as many colours as the palette has
 AT_FIRST = 4
@@ -50,21 +52,9 @@ def render() -> None:
     if not chosen:
         st.info("Choose at least one case.")
         return
-    usual = _usual_clock(chosen)
-    clock = st.segmented_control(
-        "Clock for speedups",
-        list(CLOCKS),
-        default=st.query_params["clock"] if st.query_params.get("clock") in CLOCKS else usual,
-        format_func=CLOCKS.__getitem__,
-        required=True,
-        key="clock",
-        help="Wall clock is what a serving loop sees; graph replay leaves the host's work out. "
-        "Their difference is the CPU's share.",
-    )
-    if clock != usual or "clock" in st.query_params:
-        st.query_params["clock"] = clock
+    clock = _clock(chosen)
     with finding.collected() as parts:
-        speedup_sections.verdicts(chosen)
+        speedup_verdicts.verdicts(chosen)
         speedup_sections.speedup(chosen, clock)
         speedup_sections.step_times(chosen)
         speedup_sections.parts(chosen)
@@ -88,9 +78,25 @@ def _default(cases: list[Case]) -> list[str]:
     return (own or measured or [case.code for case in cases])[:AT_FIRST]
 
 
-def _usual_clock(cases: list[Case]) -> str:
-    has_wall = any(point.wall for case in cases for point in case.points.values())
-    return "wall" if has_wall else "replay"
+def _clock(cases: list[Case]) -> str:
+    """The clock of the speedups: one that these cases were read in, as ``?clock=`` says."""
+    words = clocks_of(cases) or CLOCKS
+    codes = list(words)
+    if st.session_state.get("clock") not in codes:  # other cases are chosen now
+        st.session_state.pop("clock", None)
+    clock = st.segmented_control(
+        "Clock for speedups",
+        codes,
+        default=url_state.asked_one("clock", codes, codes[0]),
+        format_func=words.__getitem__,
+        required=True,
+        key="clock",
+        help="Wall clock: one graph a step, the least that a host can do. As an engine drives it: "
+        "with its work around the graph. Graph replay leaves the host out; the difference is the "
+        "CPU's share.",
+    )
+    url_state.keep("clock", clock, codes[0])
+    return str(clock)
 
 
 def _pick(cases: list[Case], of_runs: list[str]) -> list[str]:

@@ -16,11 +16,23 @@ def step_time(frame: pd.DataFrame, cases: Sequence[str], title: str) -> alt.Laye
     Args:
         frame: As `pages.widgets.speedup_frames.steps`.
         cases: Labels in the order of their colours.
-        title: The clock and its definition, for the axis.
+        title: The clock, for the axis.
     """
+    return _by_tp(frame, cases, f"{title} (ms)", "step (ms)", "low (ms)", "high (ms)")
+
+
+def rate(frame: pd.DataFrame, cases: Sequence[str], title: str) -> alt.LayerChart:
+    """Tokens a second by TP size, as `step_time`; a floor in time is no bar's height here."""
+    return _by_tp(frame, cases, f"{title} (tok/s)", "tok/s", "tok/s low", "tok/s high")
+
+
+def _by_tp(
+    frame: pd.DataFrame, cases: Sequence[str], title: str, value: str, low: str, high: str
+) -> alt.LayerChart:
+    """Bars of one column by TP size, with the rules of its interval."""
     x = alt.X("TP:O", title="Tensor-parallel size", axis=alt.Axis(labelAngle=0))
     offset = alt.XOffset("case:N", sort=list(cases))
-    y = alt.Y("step (ms):Q", title=f"{title} (ms)", scale=alt.Scale(zero=True))
+    y = alt.Y(f"{value}:Q", title=title, scale=alt.Scale(zero=True))
     tips = [
         alt.Tooltip("case"),
         alt.Tooltip("TP"),
@@ -39,15 +51,15 @@ def step_time(frame: pd.DataFrame, cases: Sequence[str], title: str) -> alt.Laye
         if not rows.empty:
             bars = alt.Chart(rows).mark_bar(**mark)
             layers.append(bars.encode(x=x, xOffset=offset, y=y, color=colour, tooltip=tips))
-    known = frame.dropna(subset=["low (ms)", "high (ms)"])
+    known = frame.dropna(subset=[low, high])
     if not known.empty:
         layers.append(
             alt.Chart(known)
             .mark_rule(color=GREY, strokeWidth=2)
-            .encode(x=x, xOffset=offset, y=alt.Y("low (ms):Q"), y2=alt.Y2("high (ms):Q"))
+            .encode(x=x, xOffset=offset, y=alt.Y(f"{low}:Q"), y2=alt.Y2(f"{high}:Q"))
         )
     floors = frame.dropna(subset=["roofline floor (ms)"])
-    if not floors.empty:
+    if value == "step (ms)" and not floors.empty:
         layers.append(
             alt.Chart(floors)
             .mark_point(color=GREY, shape="stroke", size=900, strokeWidth=3, opacity=1)

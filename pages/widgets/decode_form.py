@@ -5,6 +5,7 @@ from typing import Any
 import streamlit as st
 
 from importers.model_configs import read_upload
+from models import step_clocks
 from models.decode import memory_words
 from models.errors import LinkworthError
 from pages.widgets import model_picker, store, url_state
@@ -22,13 +23,7 @@ from runners.evaluation import decode_jobs
 CPU_MODEL = "tiny-test-shape"  # random weights of this size need no patience
 BATCHES = [1, 2, 4, 8, 16, 32, 64]
 KV_LENS = [128, 512, 1024, 2048, 4096, 8192, 16_384, 32_768]
-CLOCKS = {
-    "wall_eager": "wall, eager (each piece launched from Python)",
-    "wall_graph": "wall, one graph a step (the least a host can do)",
-    "wall_served": "wall, as an engine drives it (layers in a graph, the rest by the host)",
-    "replay": "graph replay (no host work)",
-    "replay_no_allreduce": "graph replay without all-reduces",
-}
+CLOCKS = {code: step_clocks.CLOCKS[code].explained for code in step_clocks.MEASURED}
 FUSIONS = {
     "default": "library products, the rest fused",
     "combo": "small kernels launched together as well",

@@ -1,7 +1,7 @@
 """Decode runs gathered into cases: one model, load and link on one host, at all its TP sizes."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,8 +14,9 @@ from models.architecture import calls_per_step
 from models.decode import floor_ms, step_cost
 from models.errors import InvalidSpec
 from models.scaling import StepTimes
+from models.step_clocks import wall_of
 from models.step_interval import Estimate, over_rounds
-from pages.widgets.speedup_facts import AllReduce, allreduce_of, facts_of, sweeps
+from pages.widgets.speedup_facts import CPU_HOST, AllReduce, allreduce_of, facts_of, sweeps
 
 MOST_RUNS = 2000  # older ones are found by their id only
 # columns that are gone through row by row
@@ -23,8 +24,10 @@ _READ = (
     "group", "run_id", "validity", "origin", "study", "tp", "batch", "kv_len", "link", "clock",
     "value", "definition",
 )  # fmt: skip
-# what is shown as "wall": an engine launches a graph; where there is none, the loop is eager
+# what is shown as "wall": one graph a step; where there is none, the loop is eager. A step as an
+# engine drives it is a clock of its own.
 WALL_CLOCKS = ("wall_graph", "wall_eager", "wall")
+SERVED = "wall_served"
 
 
 @dataclass(frozen=True)
@@ -61,24 +64,41 @@ class Point:
 
     @property
     def wall(self) -> Reading | None:
-        """The wall clock that a serving engine would show."""
+        """The wall clock with the least work of the host in it that was read."""
         return next((self.readings[name] for name in WALL_CLOCKS if name in self.readings), None)
 
     def reading(self, clock: str) -> Reading | None:
-        """``wall`` or ``replay``."""
+        """``wall``, or a clock by its own name."""
         return self.wall if clock == "wall" else self.readings.get(clock)
+
+    @property
+    def definitions(self) -> dict[str, str]:
+        """Clock -> how it was read."""
+        return {name: reading.definition for name, reading in self.readings.items()}
 
     @property
     def times(self) -> StepTimes:
         """For the decomposition; an invalid run gives nothing."""
+        return self.times_in(wall_of(self.definitions))
+
+    def times_in(self, wall: str | None, without: Collection[str] = ()) -> StepTimes:
+        """The step with one of its wall clocks.
+
+        Args:
+            wall: That clock; None leaves it out.
+            without: Clocks that are left out.
+        """
         if self.validity == "invalid":
             return StepTimes(self.tp)
+        known = {name: reading for name, reading in self.readings.items() if name not in without}
         values = {
-            name: reading.estimate.value if reading else None
-            for name, reading in (
-                ("wall_ms", self.wall),
-                ("replay_ms", self.readings.get("replay")),
-                ("no_allreduce_ms", self.readings.get("replay_no_allreduce")),
+            name: known[clock].estimate.value if clock in known else None
+            for name, clock in (
+                ("wall_ms", wall),
+                # beside one graph a step: what an engine does around it
+                ("served_ms", SERVED if wall == "wall_graph" else None),
+                ("replay_ms", "replay"),
+                ("no_allreduce_ms", "replay_no_allreduce"),
             )
         }
         cost = self.allreduce
@@ -120,6 +140,11 @@ class Case:
     def valid(self) -> dict[int, Point]:
         """Points that may be compared."""
         return {tp: point for tp, point in self.points.items() if point.validity != "invalid"}
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether its ranks are CPU processes."""
+        return self.host.startswith(CPU_HOST)
 
     @property
     def run_ids(self) -> list[str]:
@@ -166,6 +191,7 @@ def build(engine: Engine, only: Sequence[str] = ()) -> list[Case]:
         point = _point(rows[group], cases[code], facts[run_id], gbps.get(run_id))
         cases[code].points[tp] = point
     _spread_single_gpu(cases)
+    _tell_apart(cases.values())
     return sorted(cases.values(), key=lambda case: (case.origin == "published", case.label))
 
 
@@ -287,6 +313,34 @@ def _spread_single_gpu(cases: dict[str, Case]) -> None:
 def _same_but_link(case: Case, other: Case) -> bool:
     plain = case.label.replace(f" · link {case.link}", "") if case.link else case.label
     return (plain, case.host_id, case.study) == (other.label, other.host_id, other.study)
+
+
+def _tell_apart(cases: Iterable[Case]) -> None:
+    """Give cases of one name the name of their study too, or a mark of their host.
+
+    Colours, legends and rows go by the label.
+    """
+    for further in (_of_study, _of_host, _of_origin):
+        by_label: dict[str, list[Case]] = {}
+        for case in cases:
+            by_label.setdefault(case.label, []).append(case)
+        for same in by_label.values():
+            marks = [further(case) for case in same]
+            if len(set(marks)) > 1:
+                for case, mark in zip(same, marks, strict=True):
+                    case.label += f" · {mark}" if mark else ""
+
+
+def _of_study(case: Case) -> str:
+    return case.study or ""
+
+
+def _of_host(case: Case) -> str:
+    return f"host {case.host_id[:6]}"
+
+
+def _of_origin(case: Case) -> str:
+    return "" if case.origin == "measured" else case.origin
 
 
 def with_runs(cases: Iterable[Case], run_ids: Sequence[str]) -> list[str]:

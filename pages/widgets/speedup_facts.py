@@ -16,6 +16,7 @@ from models.result import Result
 MOST_SWEEPS = 40
 # an all-reduce inside a step has work around it; an eager one is never multiplied
 MODES = ("exposed", "graph", "")
+CPU_HOST = "CPU ranks"  # how the name of such a host begins
 
 
 class Place(Protocol):
@@ -45,7 +46,7 @@ def facts_of(run: Result) -> dict[str, Any]:
     model = run.spec.get("model")
     model = model if isinstance(model, dict) else {}
     if run.spec.get("device") == "cpu":
-        host = f"CPU ranks, {run.host.get('cpu_model') or 'CPU not stated'}"
+        host = f"{CPU_HOST}, {run.host.get('cpu_model') or 'CPU not stated'}"
     else:
         used = {str(name) for name in run.spec.get("gpus") or []}
         mine = [gpu for gpu in gpus if {str(gpu.get("uuid")), str(gpu.get("index"))} & used]

@@ -14,21 +14,30 @@ from models.scaling import (
     link_ceiling,
     promised_band,
 )
+from models.step_clocks import WALLS, words
 from models.step_interval import Estimate, speedup_over_rounds
 from pages.widgets.badges import plain
-from pages.widgets.speedup_cases import Case, Point
+from pages.widgets.speedup_cases import SERVED, Case, Point
+from pages.widgets.speedup_pairs import common, paired
 
 PARTS = {
     "compute": "compute per shard",
     "communication": "exposed communication",
     "cpu": "CPU exposed",
+    "engine": "an engine's work around the graph",
     "residual": "residual (not explained)",
 }
-CLOCKS = {
-    "wall": "wall clock",
-    "wall_served": "wall clock as an engine drives it",
-    "replay": "graph replay",
-}
+CLOCKS = {clock: words(clock) for clock in ("wall", SERVED, "replay")}
+
+
+def clocks_of(cases: Sequence[Case]) -> dict[str, str]:
+    """Code and words of the clocks that any of these cases was read in."""
+    points = [point for case in cases for point in case.points.values()]
+    return {
+        clock: said
+        for clock, said in CLOCKS.items()
+        if any(point.reading(clock) is not None for point in points)
+    }
 
 
 @lru_cache(maxsize=4096)
@@ -59,9 +68,11 @@ def steps(cases: Sequence[Case], clock: str) -> pd.DataFrame:
                     "low (ms)": estimate.low,
                     "high (ms)": estimate.high,
                     "tok/s": case.batch / estimate.value * 1e3,
+                    "tok/s low": _rate(case, estimate.high),
+                    "tok/s high": _rate(case, estimate.low),
                     "rounds": estimate.n,
                     "roofline floor (ms)": point.floor_ms,
-                    "clock": reading.clock,
+                    "clock": words(reading.clock),
                     "validity": point.validity,
                     "origin": plain(case.origin),
                     "definition": reading.definition,
@@ -70,18 +81,21 @@ def steps(cases: Sequence[Case], clock: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _rate(case: Case, step_ms: float | None) -> float | None:
+    """Tokens a second of all sequences at a step time."""
+    return None if step_ms is None else case.batch / step_ms * 1e3
+
+
 def speedups(cases: Sequence[Case], clock: str) -> pd.DataFrame:
     """Speedup over the smallest TP size of each case, its efficiency and the promised band."""
     rows: list[dict[str, Any]] = []
     for case in cases:
         points = [point for _, point in sorted(case.valid.items()) if point.reading(clock)]
-        if len(points) < 2:
+        found = [(point, common(points[0], point, clock)) for point in points]
+        compared = [(point, both) for point, both in found if both is not None]
+        if len(compared) < 2:
             continue
-        reference = points[0].reading(clock)
-        for point in points:
-            reading = point.reading(clock)
-            if reading is None or reference is None or reading.definition != reference.definition:
-                continue
+        for point, (reference, reading) in compared:
             gain = gain_of(reference.rounds, reading.rounds)
             is_reference = point is points[0]
             low, high = promised_band(point.tp, points[0].tp)
@@ -97,7 +111,7 @@ def speedups(cases: Sequence[Case], clock: str) -> pd.DataFrame:
                     "ideal": point.tp / points[0].tp,
                     "promised low": low,
                     "promised high": high,
-                    "clock": CLOCKS[clock],
+                    "clock": words(reading.clock),
                     "origin": plain(case.origin),
                 }
             )
@@ -111,7 +125,7 @@ def parts(cases: Sequence[Case]) -> pd.DataFrame:
         single = case.valid.get(1)
         for tp, point in sorted(case.valid.items()):
             times = point.times
-            for part in decompose(times, single.times if single else None):
+            for part in decompose(times, paired(single, point).alone if single else None):
                 rows.append(
                     {
                         "step": row_label(case, tp),
@@ -119,7 +133,7 @@ def parts(cases: Sequence[Case]) -> pd.DataFrame:
                         "ms": part.ms,
                         "basis": part.basis,
                         "flag": "negative" if part.flagged else "",
-                        "whole step (ms)": times.wall_ms or times.replay_ms,
+                        "whole step (ms)": times.whole_ms,
                         "roofline floor (ms)": point.floor_ms,
                     }
                 )
@@ -132,26 +146,57 @@ def ceilings(cases: Sequence[Case]) -> pd.DataFrame:
     for case in cases:
         for tp, point in sorted(case.valid.items()):
             times = point.times
-            total = times.wall_ms or times.replay_ms
             part = times.communication if tp > 1 else None
-            ratio = None
-            if total and part is not None and part.ms <= total:
-                ratio = link_ceiling(total, part.ms)
             rows.append(
                 {
                     "step": row_label(case, tp),
                     "wall (ms)": times.wall_ms,
                     "replay (ms)": times.replay_ms,
+                    "as an engine drives it (ms)": times.served_ms,
                     "CPU exposed (ms)": times.cpu_ms,
+                    "an engine's work (ms)": times.engine_ms,
                     "communication (ms)": part.ms if part else None,
                     "basis of the communication": part.basis if part else None,
-                    "faster CPU at most (x)": cpu_ceiling(times.wall_ms, times.replay_ms)
-                    if times.wall_ms and times.replay_ms
-                    else None,
-                    "better link at most (x)": ratio,
+                    "faster CPU at most (x)": _cpu(times.wall_ms, times.replay_ms),
+                    "the same, as an engine drives it (x)": _cpu(times.served_ms, times.replay_ms),
+                    "better link at most (x)": link_ratio(point),
                 }
             )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).dropna(axis="columns", how="all")
+
+
+def link_ratio(point: Point) -> float | None:
+    """What a link without cost could gain at most in a step; None where that is not known."""
+    times = point.times
+    total = times.wall_ms if times.wall_ms is not None else times.replay_ms
+    part = times.communication if times.tp > 1 else None
+    if total is None or part is None or part.ms > total:
+        return None
+    return link_ceiling(total, part.ms)
+
+
+def _cpu(wall_ms: float | None, replay_ms: float | None) -> float | None:
+    """What a CPU without cost could gain at most; None where one of the clocks is not known."""
+    return None if wall_ms is None or replay_ms is None else cpu_ceiling(wall_ms, replay_ms)
+
+
+def longest_series(case: Case) -> tuple[str, dict[int, float]]:
+    """Steps of as many TP sizes as one clock was read at in one way; a replay before a wall clock.
+
+    Returns:
+        The clock's code, and TP size -> milliseconds.
+    """
+    series: dict[tuple[str, str], dict[int, float]] = {}
+    for clock in ("replay", *WALLS):
+        for tp, point in case.valid.items():
+            reading = point.readings.get(clock)
+            if reading is not None:
+                own = series.setdefault((clock, reading.definition), {})
+                own[tp] = reading.estimate.value
+    if not series:
+        return "", {}
+    clock, definition = max(series, key=lambda key: len(series[key]))
+    return clock, series[clock, definition]
 
 
 def comparable_pair(cases: Sequence[Case]) -> tuple[Case, Case] | None:
@@ -166,33 +211,33 @@ def comparable_pair(cases: Sequence[Case]) -> tuple[Case, Case] | None:
 
 
 def side_by_side(left: Case, right: Case) -> pd.DataFrame:
-    """The same TP on two hosts in both clocks; only numbers of one definition are compared."""
+    """The same TP on two hosts in each clock, with the ceilings of CPU and link beside each other.
+
+    Only numbers of one definition are compared.
+    """
     rows: list[dict[str, Any]] = []
     for tp in sorted(set(left.valid) & set(right.valid)):
-        for clock, words in CLOCKS.items():
-            mine, other = left.valid[tp].reading(clock), right.valid[tp].reading(clock)
-            if mine is None or other is None or mine.definition != other.definition:
+        points = left.valid[tp], right.valid[tp]
+        pair = paired(*points)
+        for clock in CLOCKS:
+            both = common(*points, clock)
+            if both is None:
                 continue
-            a, b = mine.estimate.value, other.estimate.value
+            a, b = (reading.estimate.value for reading in both)
             rows.append(
                 {
                     "TP": tp,
-                    "clock": words,
+                    "clock": words(both[0].clock),
                     "left (ms)": a,
                     "right (ms)": b,
                     "apart (%)": 100 * (max(a, b) / min(a, b) - 1),
-                    "faster CPU, left (x)": _cpu(left.valid[tp]),
-                    "faster CPU, right (x)": _cpu(right.valid[tp]),
+                    "faster CPU, left (x)": _cpu(pair.alone.wall_ms, pair.alone.replay_ms),
+                    "faster CPU, right (x)": _cpu(pair.here.wall_ms, pair.here.replay_ms),
+                    "better link, left (x)": link_ratio(points[0]),
+                    "better link, right (x)": link_ratio(points[1]),
                 }
             )
-    return pd.DataFrame(rows)
-
-
-def _cpu(point: Point) -> float | None:
-    times = point.times
-    if times.wall_ms is None or times.replay_ms is None:
-        return None
-    return cpu_ceiling(times.wall_ms, times.replay_ms)
+    return pd.DataFrame(rows).dropna(axis="columns", how="all")
 
 
 def sweep(cases: Sequence[Case], chosen: Case, tp: int, by: str, clock: str) -> pd.DataFrame:
@@ -217,10 +262,10 @@ def sweep(cases: Sequence[Case], chosen: Case, tp: int, by: str, clock: str) -> 
         size = case.parameters if by == "model" else case.batch
         if not same or not fixed or size is None or not {1, tp} <= set(case.valid):
             continue
-        alone, here = case.valid[1].reading(clock), case.valid[tp].reading(clock)
-        if alone is None or here is None or alone.definition != here.definition:
+        both = common(case.valid[1], case.valid[tp], clock)
+        if both is None:
             continue
-        gain = gain_of(alone.rounds, here.rounds)
+        gain = gain_of(both[0].rounds, both[1].rounds)
         rows.append(
             {
                 "case": case.label,

@@ -1,11 +1,13 @@
 """The parts of the Speedup page: verdicts, pictures, checks, hosts side by side, break-even."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import altair as alt
 import pandas as pd
 import streamlit as st
 
 from db.engine import Engine
+from models.definitions import DEFINITIONS
 from models.scaling import additive_check
 from models.scaling_fits import Agreement, break_even, fit_inverse
 from models.scaling_words import (
@@ -13,60 +15,22 @@ from models.scaling_words import (
     additive_sentence,
     agreement_sentence,
     break_even_sentence,
-    ceiling_sentence,
-    verdict,
 )
+from models.step_clocks import words as clock_words
 from pages.charts import speedup as pictures
-from pages.widgets import environment_compare, finding, speedup_frames
-from pages.widgets.badges import badge
+from pages.widgets import environment_compare, finding, speedup_frames, url_state
 from pages.widgets.downloads import chart, table
 from pages.widgets.links import page_link
 from pages.widgets.plain import plain
 from pages.widgets.speedup_cases import Case
 from pages.widgets.speedup_facts import AllReduce
+from pages.widgets.speedup_pairs import paired
 
 Cases = Sequence[Case]
-# what a runner calls its clocks, in words
-_CLOCK_WORDS = {
-    "wall_eager": "Wall clock, launched piece by piece",
-    "wall_graph": "Wall clock, one graph a step",
-    "wall_served": "Wall clock, as an engine drives it",
-    "replay_no_allreduce": "Graph replay without all-reduces",
+_QUANTITIES: dict[str, tuple[str, str, int, Callable[..., alt.LayerChart]]] = {
+    "step": ("step (ms)", "ms", 2, pictures.step_time),
+    "rate": ("tok/s", "tok/s", 0, pictures.rate),
 }
-
-
-def verdicts(cases: Cases) -> None:
-    """One sentence a case and TP size, with its reasons and ceilings."""
-    for case in cases:
-        finding.say(f"**{plain(case.label)}**  {badge(case.origin)}")
-        single = case.valid.get(1)
-        multiple = [point for tp, point in sorted(case.valid.items()) if tp > 1]
-        if single is None or not multiple:
-            missing = "a TP size above 1" if single is not None else "one GPU"
-            finding.caption(f"No verdict yet: {missing} is not measured for this case.")
-            continue
-        for point in multiple:
-            clock = "wall" if single.wall and point.wall else "replay"
-            alone, here = single.reading(clock), point.reading(clock)
-            if alone is None or here is None:
-                continue
-            gain = speedup_frames.gain_of(alone.rounds, here.rounds)
-            interval = None if gain.low is None or gain.high is None else (gain.low, gain.high)
-            found = verdict(single.times, point.times, f"On {case.host}", interval)
-            said = [found.sentence] if found else []
-            if interval is None:
-                said.append("Fewer than three rounds: direction only, no interval.")
-            said.append(ceiling_sentence(point.times) or "")
-            finding.say(f"- {plain(' '.join(said), 2000)}")
-        for notice in dict.fromkeys(text for point in case.points.values() for text in point.notes):
-            finding.caption(f"⚠ {plain(_in_words(notice), 1000)}")
-
-
-def _in_words(notice: str) -> str:
-    """A runner's remark with its clocks as people call them."""
-    for code, words in _CLOCK_WORDS.items():
-        notice = notice.replace(code, words)
-    return notice
 
 
 def step_times(cases: Cases) -> None:
@@ -83,18 +47,19 @@ def step_times(cases: Cases) -> None:
     if not panels:
         st.info("None of the chosen runs holds a step time in wall clock or graph replay.")
         return
+    column, unit, digits, picture = _quantity()
     columns = st.columns(min(2, len(panels)))
     for place, (title, definition, frame) in enumerate(panels):
         with columns[place % len(columns)]:
-            low, high = frame["step (ms)"].min(), frame["step (ms)"].max()
+            low, high = frame[column].min(), frame[column].max()
             chart(
-                pictures.step_time(frame, labels, title),
+                picture(frame, labels, title),
                 f"step-time-{place}",
-                f"{title}: {low:.2f} to {high:.2f} ms over {len(frame)} steps",
+                f"{title}: {low:,.{digits}f} to {high:,.{digits}f} {unit} over {len(frame)} steps",
                 frame,
                 key=f"step-time-{place}",
             )
-            finding.caption(f"Defined as `{definition}`.")
+            finding.caption(f"{_meaning(definition)} (`{definition}`).")
     everything = pd.concat([frame for _, _, frame in panels])
     with st.expander("Step time and tok/s as a table"):
         words = f"{len(everything)} step times"
@@ -104,6 +69,27 @@ def step_times(cases: Cases) -> None:
         "bytes over the copy bandwidth measured in the same run. Hollow: an invalid run, which is "
         "never compared."
     )
+
+
+def _quantity() -> tuple[str, str, int, Callable[..., alt.LayerChart]]:
+    """What the bars show, as ``?show=`` says: column, unit, digits, picture."""
+    codes = list(_QUANTITIES)
+    code = st.segmented_control(
+        "Show",
+        codes,
+        default=url_state.asked_one("show", codes, codes[0]),
+        format_func={"step": "step time", "rate": "tokens a second"}.__getitem__,
+        required=True,
+        key="speedup-show",
+    )
+    url_state.keep("show", code, codes[0])
+    return _QUANTITIES[str(code)]
+
+
+def _meaning(definition: str) -> str:
+    known = DEFINITIONS.get(definition)
+    said = known.words if known else "as its author defined it"
+    return said[0].upper() + said[1:]
 
 
 def speedup(cases: Cases, clock: str) -> None:
@@ -129,13 +115,18 @@ def speedup(cases: Cases, clock: str) -> None:
         "Dashed: ideal. Grey band: 1.5 to 1.8 times for twice the GPUs, what the author of the "
         "3090 study expected of theory at single stream (for TP=4 over TP=2; he measured 0.87)."
     )
+    # the picture shows the chosen clock, the table all of them
+    clocks = speedup_frames.clocks_of(cases)
+    every = pd.concat(speedup_frames.speedups(cases, each) for each in clocks).round(3)
+    every = every[every["TP"] != every["reference TP"]]
+    figures = ["TP", "speedup", "low", "high", "efficiency (%)"]
     table(
-        frame.round(3),
+        every,
         "speedups",
-        f"{len(frame)} speedups",
+        f"{len(every)} speedups in {len(clocks)} clocks",
         key="speedups",
         # figures first: a case's name alone fills a phone
-        column_order=["TP", "speedup", "low", "high", "efficiency (%)", "case", "origin"],
+        column_order=[*figures, "clock", "case", "reference TP", "origin"],
         column_config={
             "efficiency (%)": st.column_config.NumberColumn(format="%.0f"),
             **{
@@ -188,7 +179,8 @@ def checks(cases: Cases) -> None:
     for case in cases:
         single = case.valid.get(1)
         for tp, point in sorted(case.valid.items()):
-            check = additive_check(single.times, point.times) if single and tp > 1 else None
+            pair = paired(single, point) if single is not None and tp > 1 else None
+            check = additive_check(pair.alone, pair.here) if pair is not None else None
             if check is not None:
                 lines.append(f"{plain(case.label)}. {additive_sentence(check)}")
             times = point.times
@@ -225,20 +217,18 @@ def _latency_words(cost: AllReduce | None) -> str:
 
 
 def _fit(case: Case) -> list[str]:
-    found = {
-        tp: point.times.replay_ms or point.times.wall_ms
-        for tp, point in case.valid.items()
-        if point.times.replay_ms or point.times.wall_ms
-    }
-    tps = sorted(found)
-    fit = fit_inverse(tps, [float(found[tp] or 0) for tp in tps])
+    clock, steps = speedup_frames.longest_series(case)
+    tps = sorted(steps)
+    fit = fit_inverse(tps, [steps[tp] for tp in tps])
     if fit is None:
         return []
     residuals = ", ".join(
-        f"TP={tp} {value:+.2f}" for tp, value in zip(tps, fit.residuals_ms, strict=True)
+        f"TP={tp} {round(value, 2) + 0.0:+.2f}"  # no minus before a zero
+        for tp, value in zip(tps, fit.residuals_ms, strict=True)
     )
     return [
-        f"{plain(case.label)}. T = A/tp + C: A = {fit.shared_ms:.2f} ms divides over the GPUs, "
+        f"{plain(case.label)}. T = A/tp + C in {clock_words(clock)}: "
+        f"A = {fit.shared_ms:.2f} ms divides over the GPUs, "
         f"C = {fit.constant_ms:.2f} ms stays (residuals in ms: {residuals})."
     ]
 

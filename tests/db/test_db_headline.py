@@ -69,6 +69,22 @@ def test_decode_takes_the_clock_that_a_user_feels_and_the_smallest_case():
     assert line("decode", cases) == "1.89 ms a step (batch 1, KV 1024, graph)"
 
 
+@pytest.mark.parametrize(
+    ("clocks", "words"),
+    [
+        (("wall_eager", "wall_served", "wall_graph", "replay"), "graph"),
+        (("wall_eager", "wall_served", "replay"), "as served"),
+        (("wall_eager", "replay"), "replay"),
+        (("wall", "replay"), "wall"),  # as an author printed them
+        (("wall_eager",), "eager"),
+        (("replay_no_allreduce",), "replay without all-reduce"),
+    ],
+)
+def test_of_several_clocks_the_line_names_the_one_it_is_of(clocks, words):
+    found = rows("decode_step", *((2.0, {"batch": 1, "clock": clock}) for clock in clocks))
+    assert line("decode", found) == f"2 ms a step (batch 1, {words})"
+
+
 def test_serving_shows_the_best_throughput_and_its_tpot():
     words = line(
         "serving",

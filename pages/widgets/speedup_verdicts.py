@@ -1,0 +1,71 @@
+"""What the Speedup page says first of a case: does TP pay, why, what could still be gained."""
+
+from collections.abc import Sequence
+
+from models.scaling_alone import alone_sentence, served_sentence
+from models.scaling_words import ceiling_sentence, verdict
+from models.step_clocks import CLOCKS, wall_of
+from models.step_clocks import words as clock_words
+from pages.widgets import finding, speedup_frames
+from pages.widgets.badges import badge
+from pages.widgets.plain import plain
+from pages.widgets.speedup_cases import Case, Point
+from pages.widgets.speedup_pairs import paired
+
+# how a wall clock was driven, to be read after a time
+_DRIVEN = {
+    "wall_graph": "launched as one graph",
+    "wall_served": "as an engine drives it",
+    "wall_eager": "launched piece by piece",
+}
+
+
+def verdicts(cases: Sequence[Case]) -> None:
+    """One sentence a case and TP size, with its reasons and ceilings."""
+    for case in cases:
+        finding.say(f"**{plain(case.label)}**  {badge(case.origin)}")
+        single = case.valid.get(1)
+        multiple = [point for tp, point in sorted(case.valid.items()) if tp > 1]
+        if single is None or not multiple:
+            if single is not None and (said := _alone(case, single)):
+                finding.say(f"- {plain(said, 2000)}")
+            missing = "a TP size above 1" if single is not None else "TP=1"
+            finding.caption(f"No verdict yet: {missing} is not measured for this case.")
+        for point in multiple if single is not None else ():
+            finding.say(f"- {plain(_judged(case, single, point), 2000)}")
+        for notice in dict.fromkeys(text for point in case.points.values() for text in point.notes):
+            finding.caption(f"⚠ {plain(_in_words(notice), 1000)}")
+
+
+def _alone(case: Case, point: Point) -> str | None:
+    """What a step at TP=1 says by itself."""
+    if case.is_cpu:
+        return alone_sentence(point.times, "in wall clock", who="One CPU rank")
+    wall = wall_of(point.definitions) or ""
+    return alone_sentence(point.times, _DRIVEN.get(wall, "in wall clock"), point.floor_ms)
+
+
+def _judged(case: Case, single: Point, point: Point) -> str:
+    """Whether a TP size pays, why, and what a better CPU or link could still give."""
+    pair = paired(single, point)
+    if pair.readings is None:
+        return (
+            f"TP={point.tp}: no verdict, since no clock was read in the same way there and at TP=1."
+        )
+    gain = speedup_frames.gain_of(*(reading.rounds for reading in pair.readings))
+    interval = None if gain.low is None or gain.high is None else (gain.low, gain.high)
+    found = verdict(pair.alone, pair.here, f"On {case.host}", interval)
+    said = [found.sentence] if found else []
+    if interval is None:
+        said.append("Fewer than three rounds: direction only, no interval.")
+    said += [served_sentence(pair.alone, pair.here), ceiling_sentence(point.times)]
+    return " ".join(part for part in said if part)
+
+
+def _in_words(notice: str) -> str:
+    """A runner's remark with its clocks as people call them."""
+    for code in sorted(CLOCKS, key=len, reverse=True):
+        if "_" in code:  # a short code may be a word of the remark
+            label = clock_words(code)
+            notice = notice.replace(code, label[0].upper() + label[1:])
+    return notice
