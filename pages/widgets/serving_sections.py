@@ -81,7 +81,7 @@ def warnings(engine: Engine, arms: Arms, frames: Frames, rows: Sequence[Row]) ->
         return
     with st.container(border=True):
         count = len(kinds)
-        st.markdown(f"**Read first: {count} warning{'s' if count > 1 else ''}**")
+        st.markdown(f"**Read with it: {count} warning{'s' if count > 1 else ''}**")
         lines = [_line(list(texts)) for texts in kinds.values()]
         for text in lines[:MOST_WARNINGS]:
             st.markdown(f"- ⚠ {plain(text, 1000)}")
