@@ -10,7 +10,7 @@ from db.engine import Engine
 from models.metrics import metric
 from models.serving_slo import drain_note
 from pages.charts import serving as pictures
-from pages.widgets import environment_compare
+from pages.widgets import environment_compare, finding
 from pages.widgets.downloads import chart, table
 from pages.widgets.plain import plain
 from pages.widgets.serving_arms import (
@@ -77,14 +77,16 @@ def warnings(engine: Engine, arms: Arms, frames: Frames, rows: Sequence[Row]) ->
                 where = f"{row.label}, {cell_words(row.cell)}"
                 add(f"rounds {notice.code}", f"{where}: {notice.text}")
     if not kinds:
-        st.success("Nothing recorded speaks against comparing these two arms.")
+        nothing = "Nothing recorded speaks against comparing these two arms."
+        st.success(nothing)
+        finding.note(finding.Part("text", nothing))
         return
     with st.container(border=True):
         count = len(kinds)
-        st.markdown(f"**Read with it: {count} warning{'s' if count > 1 else ''}**")
+        finding.say(f"**Read with it: {count} warning{'s' if count > 1 else ''}**")
         lines = [_line(list(texts)) for texts in kinds.values()]
         for text in lines[:MOST_WARNINGS]:
-            st.markdown(f"- ⚠ {plain(text, 1000)}")
+            finding.say(f"- ⚠ {plain(text, 1000)}")
         rest = lines[MOST_WARNINGS:]
         rest += [text for texts in kinds.values() for text in list(texts)[1:]]
         if rest:
@@ -129,7 +131,7 @@ def comparison(arms: Arms, rows: Sequence[Row], *, is_vetoed: bool = False) -> N
         rows: The figures.
         is_vetoed: Whether nothing may be concluded: values are shown, no verdict is.
     """
-    st.subheader("Figure by figure")
+    finding.heading("Figure by figure")
     if not rows:
         return
     frame = table_of(rows, arms, is_vetoed=is_vetoed)
@@ -137,7 +139,10 @@ def comparison(arms: Arms, rows: Sequence[Row], *, is_vetoed: bool = False) -> N
     words = ", ".join(f"{count} {word}" for word, count in judged.items())
     changed = frame["change (%)"]
     frame["change (%)"] = ["" if pd.isna(value) else f"{value:+.1f}" for value in changed]
-    shown = [name for name in frame if name in _ALWAYS or (frame[name] != "").any()]
+    told = [name for name in frame if name in _ALWAYS or (frame[name] != "").any()]
+    # on a phone the first columns are all that is seen: what, how much, how sure
+    first = [name for name in ("figure", "change (%)", "verdict") if name in told]
+    shown = [*first, *(name for name in told if name not in first)]
     table(
         frame,
         f"link-ab-{arms[0].name}-{arms[1].name}",
@@ -244,7 +249,7 @@ def distributions(engine: Engine, arms: Arms, frames: Frames) -> None:
     }
     if not cells:
         return
-    st.subheader("Distribution of requests")
+    finding.heading("Distribution of requests")
     words = list(cells)
     chosen = st.selectbox("Workload", words, index=len(words) - 1, key="ab-cell")
     for column, (name, title) in zip(
@@ -270,7 +275,7 @@ def distributions(engine: Engine, arms: Arms, frames: Frames) -> None:
                     frame,
                     key=f"ab-ecdf-{name}",
                 )
-    st.caption(
+    finding.caption(
         "All rounds pooled. With speculative decoding a chunk holds several tokens, so a gap is "
         "per chunk, not per token."
     )
