@@ -132,7 +132,8 @@ def test_the_verdict_names_what_is_saved_and_what_is_paid():
     assert found is not None
     assert found.pays is False
     assert found.sentence == (
-        "On this host TP=2 makes this model's step 4 % longer (1.87 ms a step against 1.80 ms, 0.96×): "
+        "On this host TP=2 makes this model's step 4 % longer (1.87 ms a step against 1.80 ms, "
+        "0.96×): "
         "halving the weights saves 0.31 ms, the all-reduces cost 0.38 ms, the CPU adds nothing."
     )
 
