@@ -77,6 +77,16 @@ KNOWN: tuple[Known, ...] = (
         "It decides whether GPUs talk directly or through the host's memory.",
     ),
     Known(
+        "NCCL_.*",
+        "high",
+        "It can change the algorithm, the protocol or the transport of every all-reduce.",
+    ),
+    Known(
+        "driver",
+        "high",
+        "Drivers change launch cost, clocks and whether GPUs may talk directly.",
+    ),
+    Known(
         "power_limit_w",
         "high",
         "A lower power cap lowers the clock under load.",
@@ -96,14 +106,11 @@ KNOWN: tuple[Known, ...] = (
         "high",
         "Another GPU or link is another machine.",
     ),
-    Known("driver|cuda", "some", "Drivers change launch cost, clocks and peer-to-peer support."),
+    Known("nccl", "some", "Another version chooses algorithms and protocols otherwise."),
     Known(
-        "NCCL_.*|nccl",
+        "cuda|torch|torch_cuda|vllm|transformers|triton",
         "some",
-        "It can change the algorithm, the protocol or the transport of an all-reduce.",
-    ),
-    Known(
-        "torch|torch_cuda|vllm|transformers|triton", "some", "Other versions bring other kernels."
+        "Other versions bring other kernels.",
     ),
     Known(
         "CUDA_DEVICE_MAX_CONNECTIONS",

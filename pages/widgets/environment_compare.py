@@ -7,6 +7,7 @@ from db import runs
 from db.engine import Engine
 from models.conditions import Difference, differences, explanations, said
 from models.result import Result
+from pages.widgets import pcie_load
 from pages.widgets.badges import badge
 from pages.widgets.downloads import table
 from pages.widgets.plain import plain
@@ -21,6 +22,20 @@ def title(run: Result) -> str:
     return run.title or f"{run.kind} {run.id[:8]}"
 
 
+def _run(engine: Engine, run_id: str) -> Result:
+    """A run with the PCIe link of its GPUs under load, which its telemetry alone tells."""
+    run = runs.head(engine, run_id)
+    link = _slowest_link(engine, runs.version(engine), run_id)
+    return run.model_copy(update={"host": {**link, **run.host}})
+
+
+@st.cache_data(show_spinner=False, max_entries=200)
+def _slowest_link(_engine: Engine, version: str, run_id: str) -> dict[str, int]:
+    """Of the GPUs of a run the narrowest and slowest link under load; ``version`` is the runs'."""
+    links = list(pcie_load.seen(runs.telemetry(_engine, run_id)).values())
+    return {name: min(link[name] for link in links) for name in (links[0] if links else ())}
+
+
 def render(engine: Engine, left_id: str, right_id: str, *, key: str = "conditions") -> None:
     """Draw the differences of two runs, those that are known to matter first.
 
@@ -30,7 +45,7 @@ def render(engine: Engine, left_id: str, right_id: str, *, key: str = "condition
         right_id: The other.
         key: Unique stem of the widget keys.
     """
-    left, right = runs.head(engine, left_id), runs.head(engine, right_id)
+    left, right = _run(engine, left_id), _run(engine, right_id)
     for column, run in zip(st.columns(2), (left, right), strict=True):
         column.markdown(f"**{plain(title(run))}**  {badge(run.origin, run.validity)}")
     rows = differences(left, right)
@@ -67,7 +82,7 @@ def frame(rows: list[Difference]) -> pd.DataFrame:
 
 def offer(engine: Engine, left_id: str, right_id: str) -> list[str]:
     """Differences that may explain unequal results, a sentence each."""
-    rows = differences(runs.head(engine, left_id), runs.head(engine, right_id))
+    rows = differences(_run(engine, left_id), _run(engine, right_id))
     return explanations(rows)[:MOST_EXPLANATIONS]
 
 

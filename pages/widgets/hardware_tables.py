@@ -11,12 +11,10 @@ from db.engine import Engine
 from models.host_findings import Finding, pcie_gb_s
 from models.host_report import product
 from models.result import Gpu, Result
-from pages.widgets import store
+from pages.widgets import pcie_load, store
 from pages.widgets.downloads import table
 from pages.widgets.plain import plain
 
-# a GPU that moves data has its PCIe link awake
-_LOADED_PCT = 20
 _LOADING_KINDS = ("p2p", "allreduce", "decode", "serving", "soak")
 
 
@@ -34,7 +32,7 @@ def _under_load(
     _engine: Engine, version: str, host: str | None, wanted: tuple[str, ...]
 ) -> dict[str, dict[str, int]]:
     """Of the newest runs of the host; ``version`` is that of the runs, for the cache."""
-    seen: dict[str, dict[str, int]] = {}
+    found: dict[str, dict[str, int]] = {}
     listed = runs.list_runs(
         _engine,
         kinds=_LOADING_KINDS,
@@ -43,15 +41,11 @@ def _under_load(
         limit=12,
     )
     for run_id in listed["id"]:
-        frame = runs.telemetry(_engine, str(run_id))
-        if frame.empty or not {"uuid", "pcie_gen", "pcie_width"} <= set(frame.columns):
-            continue
-        busy = frame[frame["uuid"].isin(wanted) & (frame["utilization_pct"] >= _LOADED_PCT)]
-        for name, rows in busy.dropna(subset=["pcie_gen", "pcie_width"]).groupby("uuid"):
-            now = {key: int(rows[key].max()) for key in ("pcie_gen", "pcie_width")}
-            before = seen.setdefault(str(name), now)
-            before.update({key: max(before[key], now[key]) for key in now})
-    return seen
+        for uuid, now in pcie_load.seen(runs.telemetry(_engine, str(run_id))).items():
+            if uuid in wanted:
+                before = found.setdefault(uuid, now)
+                before.update({key: max(before[key], now[key]) for key in now})
+    return found
 
 
 def gpu_frame(gpus: Sequence[Gpu], loaded: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:

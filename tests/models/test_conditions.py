@@ -120,3 +120,28 @@ def test_lists_are_words_and_what_was_read_in_each_round_is_no_condition():
         "gpu_clocks": [{"round": 0, "rank": 1, "before_mhz": 1980}],
     }
     assert conditions(run(environment=said_by)) == {"transports": "P2P/CUMEM 24, SHM 4"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "OMP_NUM_THREADS", "python", "cpu_model", "cpu_turbo_ghz", "clock_mhz", "NCCL_P2P_DISABLE",
+        "NCCL_ALGO", "driver", "power_limit_w", "pcie_width", "pcie_width_max",
+    ],
+)  # fmt: skip
+def test_what_has_been_seen_to_matter_comes_before_the_rest_and_explains(name):
+    left = run({name: "one", "kernel": "6.1", "a_first_name": 1})
+    right = run({name: "other", "kernel": "6.8", "a_first_name": 2})
+    rows = differences(left, right)
+    assert rows[0].name == name
+    assert rows[0].weight == "high"
+    assert len(rows[0].why) > 20
+    (said_first,) = explanations(rows)
+    assert said_first.startswith(f"{name} differs (one against other). ")
+
+
+def test_the_order_of_what_matters_is_that_of_the_table():
+    names = ["pcie_width", "power_limit_w", "driver", "NCCL_ALGO", "cpu_model", "python",
+             "OMP_NUM_THREADS"]  # fmt: skip
+    rows = differences(run(dict.fromkeys(names, "one")), run(dict.fromkeys(names, "other")))
+    assert [row.name for row in rows] == names[::-1]

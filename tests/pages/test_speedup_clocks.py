@@ -5,7 +5,7 @@ from decode_runs import at_url, decode_run, pair, single, text_of
 
 from db import runs
 from pages.charts import speedup as pictures
-from pages.widgets import speedup_frames
+from pages.widgets import environment_compare, speedup_frames
 from pages.widgets.speedup_cases import build, with_costs
 from pages.widgets.speedup_pairs import common, paired
 
@@ -246,3 +246,14 @@ def test_the_promised_band_is_drawn_behind_the_speedups(database):
     at_two = frame[frame["TP"] == 2]
     assert set(zip(at_two["promised low"], at_two["promised high"], strict=True)) == {(1.5, 1.8)}
     assert set(at_two["ideal"]) == {2.0}
+
+
+def test_a_narrower_slot_under_load_is_a_condition_that_explains(database):
+    def telemetry(width):
+        row = {"t": 1.0, "uuid": "GPU-aaaa", "pcie_gen": 5, "pcie_width": width}
+        return [row | {"utilization_pct": 90}, row | {"utilization_pct": 0, "pcie_width": 1}]
+
+    left = runs.store(database, single(), telemetry=telemetry(16))
+    right = runs.store(database, single(1.5), telemetry=telemetry(8))
+    (said,) = environment_compare.offer(database, left, right)
+    assert said.startswith("pcie_width differs (16 against 8). Half the lanes")
