@@ -123,13 +123,16 @@ def _settle(page: Page) -> None:
 
 
 def smaller(png: bytes) -> bytes:
-    """The same picture in 256 colours or fewer, below the limit."""
+    """The same picture below the limit: with every colour where it fits, else with fewer."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
+    target = io.BytesIO()
+    # few pixels of a colour (a mark in a legend) would be given to another one
+    picture.save(target, "PNG", optimize=True)
     for colours in (256, 128, 64):
-        target = io.BytesIO()
-        picture.quantize(colours, dither=Image.Dither.NONE).save(target, "PNG", optimize=True)
         if target.tell() < MOST_BYTES:
             break
+        target = io.BytesIO()
+        picture.quantize(colours, dither=Image.Dither.NONE).save(target, "PNG", optimize=True)
     return target.getvalue()
 
 

@@ -146,7 +146,7 @@ def step_parts(frame: pd.DataFrame, parts: Sequence[str]) -> alt.LayerChart:
                 "part:N",
                 # from the palette's end: the first colours mean cases on this page
                 scale=alt.Scale(domain=list(parts), range=list(theme.PALETTE[::-1][: len(parts)])),
-                legend=alt.Legend(title=None, orient="bottom", columns=2),
+                legend=alt.Legend(title=None, orient="bottom", columns=1, labelLimit=300),
             ),
             order=alt.Order("order:Q"),
             tooltip=[
