@@ -24,6 +24,7 @@ from runners.decode_step import (
 from runners.decoder import PLAIN, Blocks, fused, read_numerics
 from runners.decoder_weights import build_shard, random_source
 from runners.probe import probe
+from runners.rank_fault import Fault
 from runners.rank_program import Rank
 from runners.spec import DecodeSpec
 
@@ -163,7 +164,10 @@ def _case(rank: Rank, spec: DecodeSpec, step: Step, progress: _Progress) -> dict
             loops |= _graph_loops(rank, spec, step, blocks, collectives, found)
         _check_same_token(rank, step, collectives)
     samples: dict[str, list[list[float]]] = {clock: [] for clock in spec.clocks if clock in loops}
+    fault = Fault.from_environment(rank.rank, rank.n_ranks)
     for number in range(spec.rounds):
+        if number:
+            fault.exhaust(rank.device)
         progress.tell(f"Round {number + 1} of {spec.rounds}", 0.3 + 0.7 * number / spec.rounds)
         for clock, rounds in samples.items():
             with rank.within(f"{clock} ({progress.name})", rank.time_limit_s):

@@ -1,4 +1,4 @@
-"""Faults on purpose, for tests: does a wrong, hanging or crashing link end as it should?
+"""Faults on purpose, for tests: does a wrong, hanging or crashing link, or full memory, end well?
 
 `LINKWORTH_TEST_FAULT` is read here only, inside a rank, and every result that it touched carries
 the warning `test_fault`.
@@ -14,11 +14,13 @@ from models.errors import InvalidSpec
 
 VARIABLE = "LINKWORTH_TEST_FAULT"
 _CRASH_CODE = 70
+_NO_MEMORY = "no-memory"
+_MORE_THAN_THERE_IS = 1 << 46  # 64 TiB
 
 
 @dataclass(frozen=True)
 class Fault:
-    """``wrong-values``, ``hang:<bytes>`` or ``crash``; the last rank is the one that fails."""
+    """``wrong-values``, ``hang:<bytes>``, ``crash`` or ``no-memory``; the last rank fails."""
 
     text: str = ""
     strikes_here: bool = False
@@ -32,7 +34,9 @@ class Fault:
         """
         text = os.environ.get(VARIABLE, "")
         kind, _, size = text.partition(":")
-        known = text in ("", "wrong-values", "crash") or (kind == "hang" and size.isdigit())
+        known = text in ("", "wrong-values", "crash", _NO_MEMORY) or (
+            kind == "hang" and size.isdigit()
+        )
         if not known:
             raise InvalidSpec(f"{VARIABLE} asks for {text!r}, which is no fault.")
         return cls(text, rank == n_ranks - 1)
@@ -50,3 +54,8 @@ class Fault:
         """Change one element of what arrived."""
         if self.strikes_here and self.text == "wrong-values":
             received[received.numel() // 2] += 1
+
+    def exhaust(self, device: torch.device) -> None:
+        """Ask for more memory than the device has, between two rounds of a run."""
+        if self.strikes_here and self.text == _NO_MEMORY:
+            torch.empty(_MORE_THAN_THERE_IS, dtype=torch.uint8, device=device)

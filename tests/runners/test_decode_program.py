@@ -125,6 +125,20 @@ def test_a_model_that_does_not_fit_fails_with_the_sum(tmp_path):
     assert "free" in result.reasons[0]
 
 
+def test_memory_that_runs_out_between_two_rounds_ends_every_rank_with_the_sum(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("LINKWORTH_TEST_FAULT", "no-memory")
+    code, result, said, events = program(tmp_path, {**SPEC, "tp": 2})
+    assert code == 3
+    for words in ("Rank 1", "Memory ran out while the decode step ran", "key-value cache", "free"):
+        assert words in said
+    assert result.validity == "invalid"
+    assert result.find("decode_step") == []
+    rounds = [event["data"]["round"] for event in events if event["type"] == "round"]
+    assert rounds == [0], "it broke in mid-run"
+
+
 class LonelyRank:
     """Enough of a rank for the parts that need no peers."""
 
