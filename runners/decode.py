@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from models.architecture import read_config
+from models.cpu_lists import compact
 from models.decode import check_decode
 from models.errors import InvalidSpec, LinkworthError
 from models.result import Result, utc_now
-from runners.cpu_lists import compact
 from runners.decode_result import assemble
 from runners.events import Events, main_program
 from runners.nvml import open_nvml, resolve

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from models.architecture import read_config
+from models.cpu_lists import compact
 from models.decode import MemoryNeed, check_decode, check_plain, memory_need, memory_words
 from models.errors import InvalidSpec, OutOfMemory
 from runners.spec import DecodeSpec, parse_spec
@@ -68,7 +69,7 @@ def decode_jobs(
     gpus: Sequence[int | str] = (),
     links: Sequence[str] = (),
     omp_num_threads: Sequence[int | None] = (None,),
-    cpu_affinity: list[int] | None = None,
+    cpu_affinities: Sequence[list[int] | None] = (None,),
     starts: int = 1,
     memory_bytes: float | None = None,
     evaluation_id: str | None = None,
@@ -84,7 +85,7 @@ def decode_jobs(
         gpus: GPUs in rank order.
         links: ``on``, ``off`` or both, for TP sizes above 1.
         omp_num_threads: Values of OMP_NUM_THREADS to sweep; None leaves it as it is.
-        cpu_affinity: CPUs that all ranks share, None for no pinning.
+        cpu_affinities: Sets of CPUs to sweep, each shared by all ranks; None for no pinning.
         starts: How often each arm's processes are started anew.
         memory_bytes: Memory of the smallest GPU, to refuse what does not fit; None where unknown.
         evaluation_id: Identifier of the evaluation; a new one by default.
@@ -104,13 +105,14 @@ def decode_jobs(
     clocks = list(settings.pop("clocks", ["wall_eager"]))
     without_link: Sequence[str | None] = (None,)
     arms = [
-        (tp, link, threads)
+        (tp, link, threads, cpus)
         for tp in tps
         for link in ((links or without_link) if tp > 1 else without_link)
         for threads in omp_num_threads
+        for cpus in cpu_affinities
     ]
     specs = {}
-    for tp, link, threads in arms:
+    for tp, link, threads, cpus in arms:
         if device == "cuda" and tp > len(gpus):
             raise InvalidSpec(
                 f"TP={tp} needs {tp} GPUs and {len(gpus)} are chosen.", "Choose more, or less TP."
@@ -126,7 +128,7 @@ def decode_jobs(
                 "tp": tp,
                 "clocks": _clocks(clocks, tp),
                 "omp_num_threads": threads,
-                "cpu_affinity": cpu_affinity,
+                "cpu_affinity": cpus,
                 **settings,
             }
         )
@@ -138,7 +140,8 @@ def decode_jobs(
                 f"{memory_words(memory_bytes)}.",
                 "Pick a smaller model, a shorter KV length, a smaller batch or more GPUs.",
             )
-        specs[_arm_name(device, tp, link, threads)] = spec
+        is_swept = len(cpu_affinities) > 1
+        specs[_arm_name(device, tp, link, threads, cpus, is_swept=is_swept)] = spec
     jobs: list[dict[str, Any]] = []
     for start in range(starts):
         # A B, B A: drift of the machine must not pose as a difference between arms
@@ -167,8 +170,20 @@ def _clocks(clocks: Sequence[str], tp: int) -> list[str]:
     return [clock for clock in clocks if clock != "replay_no_allreduce"] or ["replay"]
 
 
-def _arm_name(device: str, tp: int, link: str | None, threads: int | None) -> str:
+def _arm_name(
+    device: str,
+    tp: int,
+    link: str | None,
+    threads: int | None,
+    cpus: list[int] | None,
+    *,
+    is_swept: bool,
+) -> str:
     words = [f"TP={tp}" if device == "cuda" else f"{tp} CPU rank{'s' if tp > 1 else ''}"]
     words += [f"link {link}"] if link else []
     words += [f"OMP {threads}"] if threads is not None else []
+    if cpus is not None:
+        words.append(f"CPUs {compact(cpus)}")
+    elif is_swept:
+        words.append("not pinned")
     return ", ".join(words)

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from models.architecture import read_config
+from models.cpu_lists import compact
 from models.decode import step_cost
 from models.metrics import metric
 from models.result import VERSION, Measurement, Notice, Result, Samples, Scalar, Tool
 from runners import environment
-from runners.cpu_lists import compact
 from runners.spec import DecodeSpec
 
 FEWEST_ROUNDS = 3

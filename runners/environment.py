@@ -15,10 +15,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from models.cpu_lists import compact
 from models.errors import RunnerUnavailable
 from models.machine import hidden_name
 from models.secrets import is_secret, scrub
-from runners.cpu_lists import compact
 from runners.nvml import open_nvml
 
 __all__ = ["boot_id", "environment", "host_facts", "is_secret", "process_conditions", "scrub"]

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
+from models.cpu_lists import compact
 from models.errors import RunnerUnavailable
-from runners.cpu_lists import compact
 from runners.gpu_facts import GpuFacts, throttle_names
 from runners.nvml_links import field_value, read_links
 

@@ -5,7 +5,7 @@ from typing import Any
 import streamlit as st
 
 from importers.model_configs import read_upload
-from models import step_clocks
+from models import cpu_lists, step_clocks
 from models.decode import memory_words
 from models.errors import LinkworthError
 from pages.widgets import model_picker, store, url_state
@@ -43,10 +43,10 @@ def render() -> list[dict[str, Any]] | None:
         return None
     name, config = model
     loads = _loads(on_gpus)
-    arms = _arms(on_gpus, len(devices["gpus"]))
-    if loads is None or arms is None:
-        return None
     try:
+        arms = _arms(on_gpus, len(devices["gpus"]))
+        if loads is None or arms is None:
+            return None
         _memory(config, arms["tps"], loads, devices)
         planned = decode_jobs(model=config, model_name=name, **devices, **loads, **arms)
     except LinkworthError as error:
@@ -202,11 +202,8 @@ def _details(on_gpus: bool) -> dict[str, Any]:
         key="decode-omp",
         help="A value that nobody had set once turned a published result round.",
     )
-    left, middle, right = st.columns(3)
-    first = left.number_input(
-        "Pin to CPUs, first (-1: no pinning)", -1, 4095, -1, key="decode-cpu-first"
-    )
-    last = left.number_input("Pin to CPUs, last", -1, 4095, -1, key="decode-cpu-last")
+    pinned = _pinning()
+    middle, right = st.columns(2)
     starts = middle.number_input(
         "Starts of each arm",
         1,
@@ -219,7 +216,7 @@ def _details(on_gpus: bool) -> dict[str, Any]:
     minutes = right.number_input("Time limit a job (min)", 1, 600, 20, key="decode-limit")
     found: dict[str, Any] = {
         "omp_num_threads": threads or [None],
-        "cpu_affinity": list(range(int(first), int(last) + 1)) if 0 <= first <= last else None,
+        "cpu_affinities": pinned,
         "starts": int(starts),
         "time_limit_s": float(minutes) * 60,
     }
@@ -232,6 +229,30 @@ def _details(on_gpus: bool) -> dict[str, Any]:
             "Fusion", list(FUSIONS), format_func=FUSIONS.__getitem__, key="decode-fusion"
         )
     return found
+
+
+def _pinning() -> list[list[int] | None]:
+    """Sets of CPUs to sweep.
+
+    Raises:
+        InvalidSpec: A list cannot be read.
+    """
+    text = st.text_input(
+        "CPU pinning (sweep; empty: as it is)",
+        "",
+        max_chars=500,
+        placeholder="all; 0-7; 8-15",
+        key="decode-cpus",
+        help="Sets of CPUs parted by semicolons, each an arm that all ranks share (all: not "
+        "pinned). CPUs near the GPU, or fewer of them, change the host's part of a step.",
+    )
+    found: list[list[int] | None] = []
+    for part in text.split(";"):
+        word = part.strip().lower()
+        if not word:
+            continue
+        found.append(None if word == "all" else cpu_lists.parse(word))
+    return [cpus for at, cpus in enumerate(found) if cpus not in found[:at]] or [None]
 
 
 def _memory(

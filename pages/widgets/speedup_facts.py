@@ -9,6 +9,7 @@ import streamlit as st
 from db import runs
 from db.engine import Engine
 from models.architecture import Architecture, parameter_count, read_config
+from models.cpu_lists import compact
 from models.curve import interpolate_us, make_curve
 from models.errors import InvalidSpec
 from models.result import Result
@@ -55,9 +56,11 @@ def facts_of(run: Result) -> dict[str, Any]:
             host += f" over {run.host['interconnect']}"
     variant = [
         f"{name} {run.spec[name]}"
-        for name in ("omp_num_threads", "cpu_affinity", "cuda_device_max_connections")
+        for name in ("omp_num_threads", "cuda_device_max_connections")
         if run.spec.get(name) is not None
     ]
+    if isinstance(cpus := run.spec.get("cpu_affinity"), list):
+        variant.append(f"CPUs {compact(cpus)}")
     if run.spec.get("compile") is False:
         variant.append("unfused")
     elif run.spec.get("fusion") not in (None, "default"):

@@ -18,6 +18,19 @@ TWO = [
     for n in range(2)
 ]
 
+PLAIN = {
+    "model_type": "qwen2",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 100,
+    "max_position_embeddings": 4096,
+}
+
+THREE_HEADS = {"hidden_size": 96, "num_attention_heads": 3, "num_key_value_heads": 3}
+
 
 @pytest.fixture
 def form(database):
@@ -90,13 +103,32 @@ def test_nothing_chosen_asks_for_a_choice(form, key):
 def test_threads_pinning_and_starts_become_arms(form):
     at = form.run()
     at.multiselect(key="decode-omp").set_value([1, 8])
-    at.number_input(key="decode-cpu-first").set_value(0)
-    at.number_input(key="decode-cpu-last").set_value(1)
+    at.text_input(key="decode-cpus").set_value("0-1")
     at.number_input(key="decode-starts").set_value(2)
     jobs = planned(at.run())
     assert len(jobs) == 2 * 2 * 2
     assert {job["spec"]["omp_num_threads"] for job in jobs} == {1, 8}
     assert all(job["spec"]["cpu_affinity"] == [0, 1] for job in jobs)
+
+
+def test_pinning_is_swept_beside_no_pinning(form):
+    at = form.run()
+    at.multiselect(key="decode-tp").set_value([1])
+    at.text_input(key="decode-cpus").set_value(" all; 0-1,3 ;0,1,3;; 2")
+    jobs = planned(at.run())
+    assert [job["spec"]["cpu_affinity"] for job in jobs] == [None, [0, 1, 3], [2]]
+    assert [job["evaluation"]["arm"] for job in jobs] == [
+        "1 CPU rank, not pinned", "1 CPU rank, CPUs 0-1,3", "1 CPU rank, CPUs 2",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["seven", "3-1", "0-9999", "1;-2", "4096"])
+def test_what_is_no_list_of_cpus_is_a_sentence(form, text):
+    at = form.run()
+    at.text_input(key="decode-cpus").set_value(text).run()
+    assert planned(at) is None
+    assert "is no list of CPUs." in at.error[0].value
+    assert any("Write it as 0-3,8" in step.value for step in at.info)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +138,18 @@ def test_threads_pinning_and_starts_become_arms(form):
         (b"{}", "does not say"),
         (json.dumps({"model_type": "qwen2", "hidden_size": 8}).encode(), "does not say"),
         (b"not json", "not JSON"),
+        (json.dumps({**PLAIN, "model_type": "mamba2"}).encode(), "family 'mamba2'"),
+        (json.dumps({**PLAIN, "num_local_experts": 8}).encode(), "mixture of experts"),
+        (json.dumps({**PLAIN, "num_attention_heads": 7}).encode(), "does not divide into 7 heads"),
+        (json.dumps({**PLAIN, **THREE_HEADS}).encode(), "heads do not divide over 2"),
+        (json.dumps({**PLAIN, "hidden_size": "wide"}).encode(), "hidden_size"),
+        (json.dumps({**PLAIN, "num_hidden_layers": 0}).encode(), "num_hidden_layers"),
+        (
+            json.dumps({**PLAIN, "max_position_embeddings": 64}).encode(),
+            "longer than the model's 64",
+        ),
+        (b"[" * 200_000, "deeply"),
+        (bytes(range(256)) * 15_000, "a few kB"),
     ],
 )
 def test_an_upload_that_is_no_model_is_refused_with_a_sentence(form, content, words):

@@ -57,6 +57,18 @@ def test_threads_are_swept_as_arms():
     assert [job["spec"]["omp_num_threads"] for job in planned] == [None, 1, 8]
 
 
+def test_pinning_is_swept_as_arms():
+    planned = jobs(tps=[1], cpu_affinities=[None, [0, 1, 2], [8]])
+    assert [job["evaluation"]["arm"] for job in planned] == [
+        "TP=1, not pinned",
+        "TP=1, CPUs 0-2",
+        "TP=1, CPUs 8",
+    ]
+    assert [job["spec"]["cpu_affinity"] for job in planned] == [None, [0, 1, 2], [8]]
+    (alone,) = jobs(tps=[1], cpu_affinities=[[4, 5]])
+    assert alone["evaluation"]["arm"] == "TP=1, CPUs 4-5"
+
+
 def test_cpu_ranks_are_named_as_such():
     planned = jobs(device="cpu", gpus=[], links=[], clocks=["wall_eager"])
     assert [job["evaluation"]["arm"] for job in planned] == ["1 CPU rank", "2 CPU ranks"]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from models.cpu_lists import compact
 from models.machine import hidden_name
 from runners import environment
-from runners.cpu_lists import compact
 from runners.environment import (
     boot_id,
     clock_mhz,
