@@ -423,8 +423,7 @@ def test_the_last_check_of_this_machine_is_shown_with_its_matrix(
     at = page()
     assert not at.exception
     assert any(
-        alt == "Copy bandwidth between GPUs, one way, 256 MB: 52.1 to 52.5 GB/s over "
-        "2 directions"
+        alt == "Copy bandwidth between GPUs, one way, 256 MB: 52.1 to 52.5 GB/s over 2 directions"
         for alt in alts(at)
     )
 
