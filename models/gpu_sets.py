@@ -4,7 +4,7 @@ A group's ranks wait for each other in every layer, so the slowest link sets the
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
@@ -39,6 +39,7 @@ class GpuSet:
         ring_slowest: Slowest edge of the best ring through all; None where it was not sought.
         pairs: Link code -> how many pairs have it, better kinds first.
         n_numa: How many NUMA nodes the GPUs sit on; None where not known.
+        broken: Pairs in it that a check found broken, by position.
         score: Orders sets of one size, higher is better.
     """
 
@@ -49,22 +50,25 @@ class GpuSet:
     pairs: tuple[tuple[str | None, int], ...]
     n_numa: int | None
     score: tuple[int, ...]
+    broken: tuple[tuple[int, int], ...] = ()
 
 
 def gpu_set(
     links: LinkMatrix,
     gpus: Sequence[int],
     numa: Sequence[int | None] | None = None,
+    broken: Collection[frozenset[int]] = (),
 ) -> GpuSet:
     """Look at one set.
 
-    The score compares, in this order: the slowest pair, the slowest edge of the best ring, all
-    pairs together, NUMA nodes. No better link ever lowers it.
+    The score compares, in this order: pairs that a check found broken, the slowest pair, the
+    slowest edge of the best ring, all pairs together, NUMA nodes. No better link ever lowers it.
 
     Args:
         links: Symmetric matrix, shape (n, n), see ``models.links.checked``.
         gpus: Positions, each once.
         numa: NUMA node a GPU, shape (n,).
+        broken: Pairs of positions whose link moved wrong data, hung or failed in a check.
     """
     chosen = tuple(sorted(gpus))
     pairs = list(combinations(chosen, 2))
@@ -76,6 +80,7 @@ def gpu_set(
     nodes = None if numa is None else [numa[k] for k in chosen]
     n_numa = None if nodes is None or None in nodes else len(set(nodes))
     counted = Counter(codes)
+    bad = tuple(pair for pair in pairs if frozenset(pair) in broken)
     return GpuSet(
         gpus=chosen,
         slowest=slowest,
@@ -83,7 +88,14 @@ def gpu_set(
         ring_slowest=ring,
         pairs=tuple(sorted(counted.items(), key=lambda item: -rank(item[0]))),
         n_numa=n_numa,
-        score=(rank(slowest), rank(ring) if ring else rank(slowest), sum(ranks), -(n_numa or 1)),
+        score=(
+            -len(bad),
+            rank(slowest),
+            rank(ring) if ring else rank(slowest),
+            sum(ranks),
+            -(n_numa or 1),
+        ),
+        broken=bad,
     )
 
 
@@ -133,7 +145,11 @@ def _has_ring(links: LinkMatrix, gpus: Sequence[int], lowest: int) -> bool:
 
 
 def custom_all_reduce(
-    links: LinkMatrix, gpus: Sequence[int], p2p: LinkMatrix | None = None
+    links: LinkMatrix,
+    gpus: Sequence[int],
+    p2p: LinkMatrix | None = None,
+    names: Sequence[int] | None = None,
+    broken: Sequence[tuple[int, int]] = (),
 ) -> CustomAllReduce:
     """Whether vLLM will use its own all-reduce kernel in a group.
 
@@ -141,6 +157,8 @@ def custom_all_reduce(
         links: Symmetric matrix, shape (n, n).
         gpus: Positions.
         p2p: Peer access a pair as the driver states it ("OK", "NS", …), shape (n, n).
+        names: What each position is called on its machine, shape (n,); by default its number.
+        broken: Pairs among them that a check found broken.
 
     Source: vLLM, vllm/distributed/device_communicators/custom_all_reduce.py at 00d618a: sizes 2,
     4, 6, 8; more than two GPUs need NVLink between every pair; peer-to-peer must pass its test.
@@ -151,13 +169,20 @@ def custom_all_reduce(
         return CustomAllReduce("none", "One GPU makes no all-reduce.")
     if n not in CUSTOM_ALL_REDUCE_SIZES:
         return CustomAllReduce("off", f"vLLM has it for 2, 4, 6 or 8 GPUs, not for {n}: NCCL runs.")
+    called = list(range(len(links))) if names is None else list(names)
+    if broken:
+        first, second = (called[k] for k in broken[0])
+        return CustomAllReduce(
+            "off",
+            f"The check found the link between GPUs {first} and {second} broken: keep it off.",
+        )
     denied = [
         (i, j) for i, j in pairs if p2p is not None and p2p[i][j] not in ("OK", "X", "U", None)
     ]
     if denied:
-        i, j = denied[0]
+        first, second = (called[k] for k in denied[0])
         return CustomAllReduce(
-            "off", f"The driver grants no peer access between GPUs {i} and {j}: NCCL runs."
+            "off", f"The driver grants no peer access between GPUs {first} and {second}: NCCL runs."
         )
     if all(is_direct(links[i][j]) for i, j in pairs):
         return CustomAllReduce("on", "Every pair has a direct link.")

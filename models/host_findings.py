@@ -1,7 +1,7 @@
 """What is wrong with a host, and what that does to the work: dead links, narrow slots, doubts."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -186,7 +186,11 @@ def pcie_findings(
 
 
 def disagreements(
-    first: LinkMatrix, second: LinkMatrix, first_name: str, second_name: str
+    first: LinkMatrix,
+    second: LinkMatrix,
+    first_name: str,
+    second_name: str,
+    gpus: Sequence[int] | None = None,
 ) -> list[Finding]:
     """Pairs for which two sources state different links.
 
@@ -195,6 +199,7 @@ def disagreements(
         second: Matrix, shape (m, m).
         first_name: What people call the first source.
         second_name: What people call the second source.
+        gpus: Index of each GPU, shape (n,); by default its place.
 
     Returns:
         One finding a pair that both know and see differently, and one for unequal GPU counts.
@@ -211,6 +216,7 @@ def disagreements(
             )
         )
         return found
+    names = list(range(len(first))) if gpus is None else list(gpus)
     ours, theirs = checked(first), checked(second)
     for i in range(len(ours)):
         for j in range(i + 1, len(ours)):
@@ -221,10 +227,11 @@ def disagreements(
                 Finding(
                     "sources_disagree",
                     "problem",
-                    f"GPUs {i} and {j}: {first_name} says {there}, {second_name} says {here}.",
+                    f"GPUs {names[i]} and {names[j]}: {first_name} says {there}, {second_name} "
+                    f"says {here}.",
                     "The tools number GPUs differently, or a link changed in between.",
                     "Measure this pair with the peer-to-peer check before you rely on either.",
-                    (i, j),
+                    (names[i], names[j]),
                 )
             )
     return found

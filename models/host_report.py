@@ -57,11 +57,13 @@ def findings(
     found += _links(result)
     found += _variables(result)
     if len(gpus) == 1:
+        # a pasted status may be of one card among others
+        is_whole = result.origin == "measured" or result.links is not None
         found.append(
             Finding(
                 "one_gpu",
                 "note",
-                "This host has one GPU.",
+                "This host has one GPU." if is_whole else "The text describes one GPU.",
                 "There is no link between GPUs to measure; copies inside the GPU can be.",
             )
         )
@@ -194,12 +196,14 @@ def _links(result: Result) -> list[Finding]:
             )
         )
     direct = sum(is_direct(code) for code in pairs)
-    if direct and direct < len(pairs):
+    over_pcie = sum(code is not None and not is_direct(code) for code in pairs)
+    if direct and over_pcie:
+        others = "the others go" if direct + over_pcie == len(pairs) else f"{over_pcie} go"
         found.append(
             Finding(
                 "partial_nvlink",
                 "note",
-                f"{direct} of {len(pairs)} pairs have a direct link, the others go over PCIe.",
+                f"{direct} of {len(pairs)} pairs have a direct link, {others} over PCIe.",
                 "The slowest link sets the pace of a group: which GPUs share a group matters here.",
                 "See the placement below.",
             )

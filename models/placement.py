@@ -53,14 +53,15 @@ class Placement:
         return tuple(sorted(found.score for found in self.sets))
 
     def environment(self, replica: int) -> dict[str, str]:
-        """Variables that give a replica its GPUs.
+        """Variables that give a replica its GPUs, and keep a broken link off.
 
         Indices, not UUIDs: vLLM's own all-reduce reads CUDA_VISIBLE_DEVICES as numbers.
         """
         chosen = ",".join(str(gpu) for gpu in self.gpus[replica])
+        found = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": chosen}
         if any(code in ("PCIE", "XGMI") for code, _ in self.sets[replica].pairs):
-            return {"HIP_VISIBLE_DEVICES": chosen}
-        return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": chosen}
+            found = {"HIP_VISIBLE_DEVICES": chosen}
+        return found | ({"NCCL_P2P_DISABLE": "1"} if self.sets[replica].broken else {})
 
     def flags(self, replica: int) -> list[str]:
         """Arguments of ``vllm serve`` for a replica."""
@@ -101,6 +102,7 @@ def rank_placements(
     p2p: LinkMatrix | None = None,
     indices: Sequence[int] | None = None,
     unavailable: Collection[int] = (),
+    broken: Collection[frozenset[int]] = (),
     limit: int = 4,
 ) -> Ranking:
     """Rank the ways to place ``replicas`` groups of ``tp`` GPUs.
@@ -115,6 +117,7 @@ def rank_placements(
         p2p: Peer access a pair ("OK", "NS", …), shape (n, n).
         indices: What each GPU is called on its machine, shape (n,); by default 0 to n-1.
         unavailable: Indices that may not be used: busy, or set aside.
+        broken: Pairs of indices whose link a check found broken: kept apart where that is possible.
         limit: How many distinct scores to return.
 
     Raises:
@@ -132,21 +135,24 @@ def rank_placements(
             "Take a smaller TP size or fewer replicas.",
         )
     matrix = checked(links)
+    places = {name: place for place, name in enumerate(names)}
+    bad = {frozenset(places[name] for name in pair) for pair in broken if set(pair) <= set(places)}
     is_exact = len(usable) <= EXACT_LIMIT
     known: dict[tuple[int, ...], GpuSet] = {}
 
     def look(gpus: Sequence[int]) -> GpuSet:
         key = tuple(sorted(gpus))
         if key not in known:
-            known[key] = gpu_set(matrix, key, numa)
+            known[key] = gpu_set(matrix, key, numa, bad)
         return known[key]
 
     if is_exact:
         ways = list(all_groups(usable, tp, replicas))
     else:
+        avoided = _without(matrix, bad)
         ways = [
-            good_groups(matrix, usable, tp, replicas),
-            bad_groups(matrix, usable, tp, replicas),
+            good_groups(avoided, usable, tp, replicas),
+            bad_groups(avoided, usable, tp, replicas),
         ]
 
     def scores(groups: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
@@ -156,7 +162,7 @@ def rank_placements(
     ways.sort(key=lambda way: ([tuple(-part for part in one) for one in scores(way)], way))
     graded = [scores(way) for way in ways]
     firsts = [k for k in range(len(ways)) if k == 0 or graded[k] != graded[k - 1]]
-    context = _Context(matrix, p2p, names, usable)
+    context = _Context(matrix, p2p, names, usable, bad)
 
     def made(at: int) -> Placement:
         n_equal = graded.count(graded[at]) if is_exact else 1
@@ -171,6 +177,14 @@ def rank_placements(
     )
 
 
+def _without(links: LinkMatrix, broken: Collection[frozenset[int]]) -> list[list[str | None]]:
+    """The matrix with broken pairs as bad as those that nobody knows."""
+    return [
+        [None if frozenset((i, j)) in broken else code for j, code in enumerate(row)]
+        for i, row in enumerate(links)
+    ]
+
+
 def proposals(
     links: LinkMatrix,
     tp: int,
@@ -180,6 +194,7 @@ def proposals(
     p2p: LinkMatrix | None = None,
     indices: Sequence[int] | None = None,
     unavailable: Collection[int] = (),
+    broken: Collection[frozenset[int]] = (),
 ) -> list[Placement]:
     """The best placement of the shape asked for, and of the shapes that compete with it.
 
@@ -193,6 +208,7 @@ def proposals(
         p2p: Peer access.
         indices: Names of the GPUs.
         unavailable: GPUs that may not be used.
+        broken: Pairs whose link a check found broken.
     """
     names = range(len(links)) if indices is None else indices
     n_usable = sum(name not in unavailable for name in names)
@@ -208,6 +224,7 @@ def proposals(
             p2p=p2p,
             indices=indices,
             unavailable=unavailable,
+            broken=broken,
             limit=1,
         ).best
         for size, count in dict.fromkeys(shapes)
@@ -248,6 +265,7 @@ class _Context:
     p2p: LinkMatrix | None
     names: Sequence[int]
     usable: Sequence[int]
+    broken: Collection[frozenset[int]] = ()
 
     def placement(self, tp: int, sets: Sequence[GpuSet], n_equal: int) -> Placement:
         slowest = min((found.slowest for found in sets), key=rank)
@@ -258,7 +276,10 @@ class _Context:
             sets=tuple(sets),
             gpus=tuple(self._called(found.gpus) for found in sets),
             slowest=slowest,
-            kernels=tuple(custom_all_reduce(self.matrix, found.gpus, self.p2p) for found in sets),
+            kernels=tuple(
+                custom_all_reduce(self.matrix, found.gpus, self.p2p, self.names, found.broken)
+                for found in sets
+            ),
             reasons=tuple(reasons),
             warnings=tuple(warnings),
             n_equal=n_equal,
@@ -281,6 +302,10 @@ class _Context:
             if lowest < rank(found.slowest):
                 first, second = self._called((i, j))
                 sentence += f"; {first} and {second} {phrase(self.matrix[i][j])}"
+        apart = [pair for pair in self.broken if len(pair & set(found.gpus)) == 1]
+        for pair in sorted(sorted(pair) for pair in apart):
+            first, second = self._called(pair)
+            sentence += f"; {first} and {second} are kept apart, since a check found them broken"
         return f"{sentence}."
 
     def _warnings(self, found: GpuSet) -> list[str]:

@@ -36,6 +36,7 @@ def render() -> None:
             "No machine is known yet. Read this machine, or paste what nvidia-smi topo -m prints "
             "on another one."
         )
+        hardware_p2p.alone()
         return
     here = hardware_source.is_here(shown)
     _head(shown, here=here)
@@ -44,7 +45,7 @@ def render() -> None:
         _without_gpus(shown, here=here)
         return
     loaded = hardware_tables.under_load(shown)
-    found = findings(shown, loaded)
+    found = [*hardware_source.worse_than_before(shown), *findings(shown, loaded)]
     hardware_tables.show_notices(shown, found)
     hardware_tables.show_findings(found)
     st.subheader("GPUs")
@@ -130,15 +131,33 @@ def _links(shown: Result) -> None:
             chart(topology_chart.matrix(frame, names), "link matrix", said, frame)
         with access:
             _access(shown, names)
+        _sources(shown)
     elif shown.links is not None:
         st.caption("One GPU: there is no link.")
+    elif shown.p2p is not None:
+        st.info(
+            "This output says which pairs the driver lets talk directly, and not by which link. "
+            "Add what nvidia-smi topo -m prints to see links and placement."
+        )
+        _access(shown, names)
     else:
         st.info(
             "This output counts links and does not say which GPU they lead to. Add what "
             "nvidia-smi topo -m prints to see pairs and placement."
         )
-        if shown.p2p is not None:
-            _access(shown, names)
+
+
+def _sources(shown: Result) -> None:
+    """Where the links of a machine that was read come from, and whether two sources agree."""
+    if shown.origin != "measured" or "second_source" not in shown.environment:
+        return
+    other = shown.environment["second_source"]
+    if other is None:
+        st.caption("Read from NVML alone: nvidia-smi was not there to say the same.")
+    elif any(notice.code == "sources_disagree" for notice in shown.warnings):
+        st.caption(f"Read from NVML; {plain(other)} says otherwise, see above.")
+    else:
+        st.caption(f"Read from NVML; {plain(other)} say the same.")
 
 
 def _access(shown: Result, names: list[str]) -> None:

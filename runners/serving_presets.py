@@ -110,6 +110,16 @@ PRESETS: dict[str, Preset] = {
             arms=("A", "A again"),
         ),
         Preset(
+            "two-pairs-or-four",
+            "Two pairs or one of four",
+            "Two TP=2 servers (on the 1st and 3rd GPU and on the 2nd and 4th) against one TP=4 "
+            "server over the same four, from one request at a time to sixteen.",
+            (*_CORE, load(8), load(16)),
+            rounds=3,
+            starts=1,
+            arms=("two-pairs", "all-four"),
+        ),
+        Preset(
             "nvlink-on-4x3090",
             "As published: NVLink on 4x RTX 3090",
             "One round of 8 and 32 requests, as the author ran it; add rounds for an interval.",

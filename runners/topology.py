@@ -5,28 +5,18 @@ that program is there; what the two see differently is named in a warning. A mac
 cannot be read still gives a result: its CPU, and a sentence that says why.
 """
 
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from importers import nvlink
-from importers import topology as link_tables
-from models.errors import LinkworthError, RunnerUnavailable, UnreadableFile
-from models.host_findings import Finding, disagreements
+from models.errors import LinkworthError, RunnerUnavailable
 from models.host_report import findings
 from models.result import VERSION, Gpu, Notice, Result, Tool, utc_now
-from runners import topology_facts
+from runners import second_source, topology_facts
 from runners.environment import environment, host_facts, process_conditions
 from runners.events import Events, main_program
-from runners.nvml import RECORDING_VARIABLE, Nvml, open_nvml
-from runners.smi import find_smi
+from runners.nvml import Nvml, open_nvml
 from runners.spec import TopologySpec
-
-TOOLS = (("topo", "-m"), ("nvlink", "-s"))
-TOOL_TIME_LIMIT_S = 20.0
-_MAX_OUTPUT = 1 << 20
 
 Second = Callable[[], Result | None]
 
@@ -66,9 +56,9 @@ def run(
         result.finished_at = utc_now()
         return result
     events.stage("Asking nvidia-smi", 0.6)
-    other = (second or read_second_source)()
-    disputed = _compare(result, other)
-    result.environment["second_source"] = other.tool.name if other is not None else None
+    other = (second or second_source.read_second_source)()
+    disputed = second_source.compare(result, other)
+    result.environment["second_source"] = second_source.named(other)
     for one in [*disputed, *findings(result)]:
         notice = Notice(code=one.code, text=f"{one.sentence} {one.meaning}")
         result.warnings.append(notice)
@@ -118,7 +108,7 @@ def _read_nvml(result: Result, opened: Callable[[], Nvml], events: Events) -> Se
     result.links = topology_facts.link_matrix(raw)
     result.p2p = topology_facts.peer_access(raw)
     result.complete = all(code is not None for row in result.links for code in row)
-    result.measurements = topology_facts.link_rates(raw)
+    result.measurements = topology_facts.link_rates(raw, [gpu.index for gpu in facts])
     if not facts:
         raise RunnerUnavailable(
             "The NVIDIA driver runs, and it shows no GPU.",
@@ -139,90 +129,6 @@ def _driver_error(error: Exception) -> RunnerUnavailable:
         "nvidia-smi may tell more.",
         detail=repr(error),
     )
-
-
-def read_second_source(program: str | None = None) -> Result | None:
-    """What nvidia-smi says of links; None where it is not there or says nothing readable.
-
-    Args:
-        program: Path of nvidia-smi; by default what is on the search path.
-    """
-    if program is None and os.environ.get(RECORDING_VARIABLE):
-        return None  # a recording and this machine are not the same host
-    found = program or find_smi()
-    if found is None:
-        return None
-    text = "\n".join(_output([found, *arguments]) for arguments in TOOLS)
-    for read in (link_tables.read, nvlink.read):
-        try:
-            return read(text)[0]
-        except UnreadableFile:
-            continue
-    return None
-
-
-def _output(command: list[str]) -> str:
-    """What a program prints; nothing where it fails or takes too long."""
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=TOOL_TIME_LIMIT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout[:_MAX_OUTPUT] if done.returncode == 0 else ""
-
-
-def _compare(result: Result, other: Result | None) -> list[Finding]:
-    """Take over what only the second source knows, and name what the two see differently."""
-    if other is None:
-        return []
-    name = "nvidia-smi"
-    result.nics = other.nics
-    found: list[Finding] = []
-    if other.links is not None:
-        if not result.complete and len(other.links) == len(result.gpus or []):
-            result.links = _filled(result.links or [], other.links)
-            result.complete = all(code is not None for row in result.links for code in row)
-        found = disagreements(result.links or [], other.links, "NVML", name)
-    theirs = {gpu.index: gpu for gpu in other.gpus or []}
-    for gpu in result.gpus or []:
-        same = theirs.get(gpu.index)
-        if same is None:
-            continue
-        gpu.numa = same.numa if gpu.numa is None else gpu.numa
-        gpu.cpus = gpu.cpus or same.cpus
-        ours, said = gpu.facts.get("links_active"), same.facts.get("links_active")
-        if ours is not None and said is not None and ours != said:
-            found.append(
-                Finding(
-                    "sources_disagree",
-                    "problem",
-                    f"GPU {gpu.index}: NVML counts {ours} active NVLinks, {name} {said}.",
-                    "A link went up or down between the two readings.",
-                    "Read the machine again.",
-                    (gpu.index,),
-                )
-            )
-        for key in ("links_total", "links_active", "gb_s_per_link"):
-            if gpu.facts.get(key) is None:
-                gpu.facts[key] = same.facts.get(key)
-    return found
-
-
-def _filled(
-    ours: Sequence[Sequence[str | None]], theirs: Sequence[Sequence[str | None]]
-) -> list[list[str | None]]:
-    """Our matrix, holes filled from theirs."""
-    return [
-        [code if code is not None else theirs[i][j] for j, code in enumerate(row)]
-        for i, row in enumerate(ours)
-    ]
 
 
 def _counted(gpus: Sequence[Gpu]) -> str:

@@ -52,6 +52,7 @@ def gpus(
                     # how many, never which: other people's programs are their business
                     "n_processes": None if processes is None else len(processes),
                     **_nvlink_counts(at, raw),
+                    "nvlink_errors": state.get("nvlink_errors") or _nvlink_errors(at, raw),
                 },
             )
         )
@@ -66,6 +67,17 @@ def _nvlink_counts(at: int, raw: Mapping[str, Any]) -> dict[str, Any]:
         "links_active": sum(row["active"] for row in links) if links else None,
         "gb_s_per_link": rates.pop() / 1000 if len(rates) == 1 else None,
     }
+
+
+def _nvlink_errors(at: int, raw: Mapping[str, Any]) -> dict[str, int] | None:
+    """Errors of all links of a GPU by counter, where the driver counts them link by link."""
+    found: dict[str, int] = {}
+    for row in raw.get("nvlinks", []):
+        if row["gpu"] == at:
+            for name, count in (row.get("errors") or {}).items():
+                if count is not None:
+                    found[name] = found.get(name, 0) + int(count)
+    return found or None
 
 
 def link_matrix(raw: Mapping[str, Any]) -> list[list[str | None]]:
@@ -115,14 +127,27 @@ def peer_access(raw: Mapping[str, Any]) -> list[list[str | None]] | None:
     return matrix if any(code not in ("X", None) for row in matrix for code in row) else None
 
 
-def link_rates(raw: Mapping[str, Any]) -> list[Measurement]:
-    """Raw signalling rate of every active NVLink."""
+def link_rates(raw: Mapping[str, Any], indices: Sequence[int]) -> list[Measurement]:
+    """Raw signalling rate of every active NVLink.
+
+    Args:
+        raw: ``Nvml.links()``; it counts GPUs by their place.
+        indices: Index of each GPU on its machine, which has holes where one is gone.
+    """
+
+    def called(place: int | None) -> int | None:
+        return None if place is None else indices[place]
+
     return [
         Measurement(
             metric="nvlink_rate",
             unit="GB/s",
             value=row["speed_mbps"] / 1000,
-            dims={"src": row["gpu"], "dst": row.get("remote_gpu"), "link_index": row["link"]},
+            dims={
+                "src": called(row["gpu"]),
+                "dst": called(row.get("remote_gpu")),
+                "link_index": row["link"],
+            },
             definition=RATE_DEFINITION,
         )
         for row in raw.get("nvlinks", [])

@@ -65,6 +65,11 @@ def _form(shown: Result) -> None:
             "With a faulty driver this can reset the machine. Save your work and end other jobs "
             "on it first."
         )
+        if settings().vllm_interpreter() is None:
+            st.caption(
+                "vLLM is not installed here: NCCL's all-reduce is loaded in place of the engine's "
+                "own. Type `make vllm` first to test that one."
+            )
     if len(chosen) == 1:
         st.caption("One GPU has no pair: the check measures copies inside it.")
     if len(chosen) > 1:
@@ -164,6 +169,14 @@ def _last(shown: Result, *, here: bool) -> None:
         st.query_params["p2p"] = chosen
         st.rerun()
     hardware_p2p_result.draw(runs.load(store.engine(), chosen), chosen)
+
+
+def alone() -> None:
+    """The check that the URL names, where no machine is known beside it."""
+    asked = st.query_params.get("p2p", "")
+    if asked and _older(asked):
+        st.subheader("Peer-to-peer")
+        hardware_p2p_result.draw(runs.load(store.engine(), asked), asked)
 
 
 def _older(run_id: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from models.metrics import METRICS
 from models.peer_check import TIER_WORDS, VERDICT_WORDS
 from models.result import Result
 from pages.charts.topology import pair_heat
+from pages.widgets import hardware_p2p_tiers
 from pages.widgets.badges import badge
 from pages.widgets.downloads import chart, table
 from pages.widgets.links import page_link
@@ -28,6 +29,8 @@ def draw(run: Result, run_id: str) -> None:
     told = run.environment.get("pairs") or []
     if told:
         _verdicts(run, told)
+        kind = "CPU ranks" if run.spec.get("device") == "cpu" else "GPUs"
+        hardware_p2p_tiers.render(told, kind)
     for reason in run.reasons:
         if not any(pair["sentence"] in reason for pair in told):
             st.error(plain(reason, 1000))

@@ -74,6 +74,7 @@ def render(
         "p2p": result.p2p,
         "indices": [gpu.index for gpu in gpus],
         "unavailable": aside,
+        "broken": list(broken),
     }
     links = result.links or []
     try:
@@ -81,6 +82,11 @@ def render(
     except InvalidSpec as error:
         store.show_error(error)
         return
+    if not result.tool.name.startswith(("linkworth", "nvidia-smi", "rocm-smi", "published")):
+        st.caption(
+            f"This table is {plain(result.tool.name)}'s: the variables below are told for NVIDIA "
+            "cards, and whether vLLM's own all-reduce runs is known for those only."
+        )
     _warn_broken(ranking.best, broken)
     _best(ranking, broken, here=here)
     _others(ranking)
@@ -88,9 +94,7 @@ def render(
     pairs = next((one for one in offered if (one.tp, one.replicas) == (2, 2)), None)
     four = next((one for one in offered if (one.tp, one.replicas) == (4, 1)), None)
     if pairs is not None and four is not None:
-        st.markdown("**Two groups of two, or one of four?**")
-        st.markdown(two_pairs_or_four(pairs, four))
-        _compare([pairs, four])
+        _pairs_or_four(pairs, four, broken, here=here)
 
 
 def _warn_broken(best: Placement, broken: Mapping[frozenset[int], str]) -> None:
@@ -159,10 +163,13 @@ def _open_run(best: Placement, broken: Mapping[frozenset[int], str], *, here: bo
         st.caption("This machine is not the one that Linkworth runs on: nothing can be run on it.")
         page_link("what-if", "What would it bring? Ask What-if")
         return
-    if "new-run" in PAGES and st.button(
-        "New run with this arm", key="open-arm", icon=":material/play_arrow:"
-    ):
-        st.switch_page(make_page("new-run"), query_params=arm_query(best, broken))
+    _button("New run with this arm", "open-arm", arm_query(best, broken))
+
+
+def _button(words: str, key: str, query: dict[str, str]) -> None:
+    """Opens New run with what a placement says."""
+    if "new-run" in PAGES and st.button(words, key=key, icon=":material/play_arrow:"):
+        st.switch_page(make_page("new-run"), query_params=query)
 
 
 def _row(words: str, one: Placement) -> dict[str, Any]:
@@ -199,8 +206,27 @@ def _others(ranking: Ranking) -> None:
     )
 
 
-def _compare(offered: list[Placement]) -> None:
-    rows = [_row(f"{one.replicas} x TP={one.tp}", one) for one in offered]
+def both_query(pairs: Placement) -> dict[str, str]:
+    """Query parameters of the page New run for the evaluation of both, on the pairs' GPUs.
+
+    The preset takes the 1st and 3rd GPU as one pair, the 2nd and 4th as the other.
+    """
+    (a, c), (b, d) = pairs.gpus
+    order = ",".join(str(gpu) for gpu in (a, b, c, d))
+    return {"kind": "evaluation", "preset": "two-pairs-or-four", "gpus": order}
+
+
+def _pairs_or_four(
+    pairs: Placement,
+    four: Placement,
+    broken: Mapping[frozenset[int], str],
+    *,
+    here: bool,
+) -> None:
+    """Two TP=2 replicas beside one TP=4 group: links, kernel, commands, and runs that prove it."""
+    st.markdown("**Two groups of two, or one of four?**")
+    st.markdown(two_pairs_or_four(pairs, four))
+    rows = [_row(f"{one.replicas} x TP={one.tp}", one) for one in (pairs, four)]
     frame = pd.DataFrame(rows).dropna(axis="columns", how="all")
     table(
         frame,
@@ -209,3 +235,14 @@ def _compare(offered: list[Placement]) -> None:
         f"{rows[1]['which']} over {rows[1]['slowest link']}",
         is_wrapped=True,
     )
+    columns = st.columns(2)
+    for column, one, words in zip(
+        columns, (pairs, four), ("two TP=2 servers", "one TP=4 server"), strict=True
+    ):
+        with column:
+            st.code("\n".join(commands(one)), language="shell", wrap_lines=True)
+            if here:
+                query = arm_query(one, broken) | {"kind": "serving"}
+                _button(f"New run with {words}", f"open-{one.replicas}x{one.tp}", query)
+    if here:
+        _button("Compare the two in an evaluation", "open-both", both_query(pairs))

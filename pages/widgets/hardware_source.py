@@ -10,6 +10,8 @@ import streamlit as st
 from db import hosts, jobs, runs
 from importers import recognise
 from models.errors import DuplicateFile, LinkworthError, NotFound, UnreadableFile
+from models.host_changes import rising
+from models.host_findings import Finding
 from models.result import Result, dump, parse
 from pages.widgets import live_job, store, this_machine
 from pages.widgets.badges import plain
@@ -19,16 +21,33 @@ from settings import settings
 # a described machine in demo mode is kept for this visitor only
 _VISITOR = "hardware-described"
 UNSAVED = "pasted"
+_READINGS = 50  # of one machine that are looked at for the one before
 _TOKEN = "hardware-token"  # noqa: S105  (an idempotency token, no secret)
 PASTE_HELP = (
-    "What `nvidia-smi topo -m` prints is enough; `topo -p2p`, `nvlink -s`, "
-    "`rocm-smi --showtopo` and nvbandwidth are read too, several at once."
+    "What `nvidia-smi topo -m` prints is enough; `topo -p2p` and `nvlink -s` of the same machine "
+    "may stand in the same text, `rocm-smi --showtopo` is read too. What nvbandwidth or "
+    "p2pBandwidthLatencyTest print is shown under peer-to-peer: paste it by itself."
 )
 
 
 def known() -> pd.DataFrame:
     """Stored machines, newest first."""
     return runs.list_runs(store.engine(), kinds=["topology"], limit=200)
+
+
+def worse_than_before(shown: Result) -> list[Finding]:
+    """What a machine that was read has got worse in since the reading before."""
+    host = hosts.host_id(shown.host)
+    if shown.origin != "measured" or host is None:
+        return []
+    engine = store.engine()
+    listed = runs.list_runs(
+        engine, kinds=["topology"], origins=["measured"], hosts=[host], limit=_READINGS
+    )
+    ids = list(listed["id"])
+    # newest first; what stands behind this one was read before it
+    earlier = ids[ids.index(shown.id) + 1 :] if shown.id in ids else []
+    return rising(shown, runs.load(engine, earlier[0])) if earlier else []
 
 
 def is_here(result: Result) -> bool:
@@ -170,34 +189,43 @@ def describe() -> None:
         data = file.getvalue() if file is not None else text.encode()
         name = file.name if file is not None else ""
         try:
-            run_id = keep(data, name)
+            kind, run_id = keep(data, name)
         except LinkworthError as error:
             store.show_error(error)
             return
-        st.query_params["runs"] = run_id
+        st.query_params["runs" if kind == "topology" else "p2p"] = run_id
         st.rerun()
 
 
-def keep(data: bytes, name: str) -> str:
-    """Read pasted bytes and store the machine that they describe; returns its run id.
+def keep(data: bytes, name: str) -> tuple[str, str]:
+    """Read pasted bytes and store what they describe; returns its kind and run id.
+
+    Args:
+        data: A table of links, link status, or a peer-to-peer benchmark's output.
+        name: File name, for the title.
 
     Raises:
-        UnreadableFile: No table of links, or another kind of result.
+        UnreadableFile: Another kind of result, or none.
+        ReadOnly: A demo keeps machines for its visitor, and no benchmark results.
     """
     if not data.strip():
         raise UnreadableFile("There is nothing to read yet.", "Paste the tool's output first.")
     results = recognise.read(data, name).results
-    machines = [result for result in results if result.kind == "topology"]
-    if not machines:
+    kept = [result for result in results if result.kind in ("topology", "p2p")]
+    if not kept:
         kinds = ", ".join(sorted({result.kind for result in results}))
         raise UnreadableFile(
             f"This is a result of another kind ({kinds}), not a table of links.",
             "Import it on the page Runs; here goes what nvidia-smi topo -m prints.",
         )
+    kind = kept[0].kind
     if settings().read_only:
-        st.session_state[_VISITOR] = json.dumps(dump(machines[0]))
-        return UNSAVED
+        if kind == "p2p":
+            store.refuse_read_only()
+        st.session_state[_VISITOR] = json.dumps(dump(kept[0]))
+        return kind, UNSAVED
     try:
-        return runs.store_all(store.engine(), machines, raw=data, raw_name=name or "pasted.txt")[0]
+        ids = runs.store_all(store.engine(), kept, raw=data, raw_name=name or "pasted.txt")
+        return kind, ids[0]
     except DuplicateFile as known_already:
-        return known_already.detail
+        return kind, known_already.detail

@@ -69,6 +69,8 @@ def _gpu_row(gpu: Gpu, loaded: Mapping[str, Any]) -> dict[str, Any]:
         "power (W)": facts.get("power_w"),
         "SM clock (MHz)": facts.get("sm_clock_mhz"),
         "SM clock max (MHz)": facts.get("sm_clock_max_mhz"),
+        "memory clock (MHz)": facts.get("mem_clock_mhz"),
+        "memory clock max (MHz)": facts.get("mem_clock_max_mhz"),
         "temperature (°C)": facts.get("temperature_c"),
         "PCIe when read": _slot(facts.get("pcie_gen"), facts.get("pcie_width")),
         "PCIe under load": _slot(loaded.get("pcie_gen"), loaded.get("pcie_width")),

@@ -67,3 +67,19 @@ def test_variables_that_switch_links_off_are_notes() -> None:
     (found,) = findings(described(2, [["X", "SYS"], ["SYS", "X"]], environment=environment))
     assert (found.code, found.severity) == ("variable", "note")
     assert found.sentence == "NCCL_P2P_DISABLE=1 is set."
+
+
+def test_a_pair_that_nobody_states_is_not_said_to_go_over_pcie() -> None:
+    links = [["X", "NV18", None], ["NV18", "X", "NV18"], [None, "NV18", "X"]]
+    assert [one.code for one in findings(described(3, links))] == ["links_unknown"]
+    links[0][1] = links[1][0] = "SYS"
+    (partial,) = [one for one in findings(described(3, links)) if one.code == "partial_nvlink"]
+    assert partial.sentence == "1 of 3 pairs have a direct link, 1 go over PCIe."
+
+
+def test_a_status_of_one_card_is_no_host_of_one_card() -> None:
+    gpu = Gpu(index=3, name="GPU3", facts={"links_active": 6, "links_total": 6})
+    (pasted,) = findings(described(1, None, gpus=[gpu]))
+    assert pasted.sentence == "The text describes one GPU."
+    (whole,) = findings(described(1, [["X"]]))
+    assert whole.sentence == "This host has one GPU."

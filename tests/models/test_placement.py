@@ -122,6 +122,41 @@ def test_gpus_keep_their_names_and_busy_ones_are_left_out() -> None:
     assert best.reasons == ("GPUs 5 and 7: NV4 (4 NVLinks); 5 and 6 cross the host bridge (PHB).",)
 
 
+def test_what_the_driver_denies_is_named_as_the_machine_names_it() -> None:
+    access = uniform(2, "NS")
+    best = rank_placements(uniform(2, "PHB"), 2, p2p=access, indices=[2, 5]).best
+    assert best.kernels[0].reason == (
+        "The driver grants no peer access between GPUs 2 and 5: NCCL runs."
+    )
+
+
+def test_a_pair_that_a_check_found_broken_is_kept_apart_where_it_can_be() -> None:
+    broken = [frozenset((0, 2))]
+    best = rank_placements(STUDY, 2, broken=broken).best
+    assert best.gpus == ((1, 3),)
+    two = rank_placements(STUDY, 2, 2, broken=broken).best
+    assert two.slowest == "PHB", "a way through the host is better than wrong data"
+    assert not any({0, 2} <= set(group) for group in two.gpus)
+    assert "0 and 2 are kept apart, since a check found them broken" in two.reasons[0]
+    assert "NCCL_P2P_DISABLE" not in two.environment(0)
+    four = rank_placements(STUDY, 4, broken=broken).best
+    assert four.environment(0)["NCCL_P2P_DISABLE"] == "1"
+    assert four.kernels[0].state == "off"
+    assert "found GPUs 0 and 2 broken together" in four.kernels[0].reason
+    assert "--disable-custom-all-reduce" in four.flags(0)
+
+
+def test_broken_pairs_are_kept_apart_among_many_gpus_too() -> None:
+    links = uniform(10, "SYS")
+    for i in range(0, 10, 2):
+        links[i][i + 1] = links[i + 1][i] = "NV4"
+    best = rank_placements(links, 2, 4, broken=[frozenset((2, 3))]).best
+    assert best.gpus == ((0, 1), (4, 5), (6, 7), (8, 9))
+    named = [4, 5, 6, 7]
+    best = rank_placements(STUDY, 2, indices=named, broken=[frozenset((4, 6)), frozenset((1, 9))])
+    assert best.best.gpus == ((5, 7),)
+
+
 def test_numa_nodes_break_ties_only() -> None:
     links = uniform(4, "SYS")
     assert rank_placements(links, 2, numa=[0, 1, 0, 1]).best.gpus == ((0, 2),)

@@ -5,12 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hardware_runs import HOST, PASTED, a_worker, alts, checked, measured, pair, param, texts
 from sqlalchemy import Engine
 from streamlit.testing.v1 import AppTest
 
 from db import hosts, jobs, runs
 from models.errors import ReadOnly, UnreadableFile
-from models.result import Gpu, Measurement, Notice, Result, Tool, utc_now
+from models.result import Measurement, Notice, Result, Tool
 from pages.widgets import (
     hardware_p2p,
     hardware_placement,
@@ -20,12 +21,6 @@ from pages.widgets import (
 )
 from runners.spec import P2PSpec
 from settings import settings
-
-PASTED = (
-    "\tGPU0\tGPU1\tGPU2\tCPU Affinity\tNUMA Affinity\n"
-    "GPU0\t X \tNV4\tNODE\t0-31\t0\nGPU1\tNV4\t X \tNODE\t0-31\t0\nGPU2\tNODE\tNODE\t X \t0-31\t0\n"
-)
-HOST = {"hostname": "aaaa1111bbbb2222", "cpu_model": "A CPU", "cores": 64, "memory_bytes": 1 << 38}
 
 
 @pytest.fixture
@@ -39,70 +34,6 @@ def page(database: Engine) -> Callable[..., AppTest]:
         return at.run()
 
     return opened
-
-
-def a_worker(engine: Engine) -> None:
-    """This machine, as a worker that started on it leaves it."""
-    hosts.remember(engine, HOST)
-    jobs.heartbeat(engine, "w", pid=1, host=str(HOST["hostname"]))
-
-
-def measured(n: int = 4, **changes: object) -> Result:
-    """This machine as a reading leaves it: bridges between 0-2 and 1-3."""
-    links: list[list[str | None]] = [
-        ["X" if i == j else "NV4" if abs(i - j) == 2 else "PHB" for j in range(n)] for i in range(n)
-    ]
-    fields: dict = {
-        "kind": "topology",
-        "origin": "measured",
-        "title": f"This machine: {n}x NVIDIA GeForce RTX 3090",
-        "host": HOST,
-        "environment": {"variables": {"NCCL_P2P_DISABLE": "1"}, "second_source": None},
-        "tool": Tool(name="linkworth", version="0.1.0"),
-        "finished_at": utc_now(),
-        "gpus": [
-            Gpu(
-                index=k,
-                name="NVIDIA GeForce RTX 3090",
-                uuid=f"GPU-{k:08x}-0000",
-                numa=0,
-                cpus="0-63",
-                facts={
-                    "memory_bytes": 25_769_803_776,
-                    "power_limit_w": 350.0,
-                    "pcie_gen": 1,
-                    "pcie_gen_max": 4,
-                    "pcie_width": 16,
-                    "pcie_width_max": 16,
-                    "links_total": 4,
-                    "links_active": 4,
-                    "gb_s_per_link": 14.062,
-                    "n_processes": 0,
-                    "memory_used_bytes": 12 << 20,
-                },
-            )
-            for k in range(n)
-        ],
-        "links": links,
-        "complete": True,
-    }
-    return Result(**{**fields, **changes})
-
-
-def texts(at: AppTest) -> str:
-    """Everything that stands on the page, to search in."""
-    found = [at.markdown, at.caption, at.warning, at.info, at.error, at.code]
-    return "\n".join(str(one.value) for group in found for one in group)
-
-
-def param(at: AppTest, name: str) -> str:
-    """A query parameter, whichever way AppTest hands it out."""
-    value = at.query_params[name]
-    return value if isinstance(value, str) else value[0]
-
-
-def alts(at: AppTest) -> list[str]:
-    return [chart.proto.alt for chart in at.get("vega_lite_chart")]
 
 
 def test_without_any_machine_the_page_says_what_to_do(
@@ -311,7 +242,7 @@ def test_pasting_another_machine_shows_and_stores_it_as_described(
         [["X", "NV4", "NODE"], ["NV4", "X", "NODE"], ["NODE", "NODE", "X"]],
     )
     assert runs.raw(database, run_id)[0]["data"].decode() == PASTED
-    assert hardware_source.keep(PASTED.encode(), "again.txt") == run_id
+    assert hardware_source.keep(PASTED.encode(), "again.txt") == ("topology", run_id)
 
 
 def test_a_text_that_is_no_table_is_refused_with_a_next_step(page: Callable[..., AppTest]) -> None:
@@ -375,28 +306,6 @@ def test_a_link_to_a_machine_that_is_gone_says_so(page: Callable[..., AppTest]) 
     assert "not stored here" in at.warning[0].value
 
 
-def checked(**changes: object) -> Result:
-    rows = [(0, 1, 52.5), (1, 0, 52.1)]
-    fields: dict = {
-        "kind": "p2p",
-        "origin": "measured",
-        "title": "Peer-to-peer check",
-        "host": HOST,
-        "tool": Tool(name="linkworth", version="0.1.0"),
-        "measurements": [
-            Measurement(
-                metric="p2p_bandwidth",
-                unit="GB/s",
-                value=value,
-                definition="linkworth:copy:1",
-                dims={"src": a, "dst": b, "direction": "one", "bytes": 1 << 28},
-            )
-            for a, b, value in rows
-        ],
-    }
-    return Result(**{**fields, **changes})
-
-
 def test_starting_a_check_queues_one_job_for_the_gpus_by_uuid(
     database: Engine, page: Callable[..., AppTest]
 ) -> None:
@@ -426,13 +335,6 @@ def test_the_last_check_of_this_machine_is_shown_with_its_matrix(
         alt == "Copy bandwidth between GPUs, one way, 256 MB: 52.1 to 52.5 GB/s over 2 directions"
         for alt in alts(at)
     )
-
-
-def pair(src: int, dst: int, code: str, sentence: str, step: str, tier: str | None) -> dict:
-    return {
-        "src": src, "dst": dst, "code": code, "tier": tier, "sentence": sentence,
-        "next_step": step, "tiers": [], "collective_us": {}, "load": None,
-    }  # fmt: skip
 
 
 def test_every_pair_has_its_verdict_and_a_broken_one_is_kept_out_of_groups(
@@ -470,7 +372,12 @@ def test_every_pair_has_its_verdict_and_a_broken_one_is_kept_out_of_groups(
     errors = "\n".join(one.value for one in at.error)
     assert f"**GPUs 0 and 2: {wrong}**" in errors
     assert "Check ACS." in errors
-    assert "GPUs 0 and 2 share a group here" in errors
+    assert "0 and 2 are kept apart, since a check found them broken" in texts(at)
+    assert "CUDA_VISIBLE_DEVICES=0,1" in at.code[0].value
+    whole = page(groupsize="3")
+    assert "GPUs 0 and 2 share a group here" in "\n".join(one.value for one in whole.error)
+    assert "NCCL_P2P_DISABLE=1 vllm serve" in whole.code[0].value
+    assert "--disable-custom-all-reduce" in whole.code[0].value
     assert "**2 pairs: 1 works as far as tested, 1 granted but wrong.**" in texts(at)
     assert "2 copies verified at their destination (1 sizes, 1 patterns): 3 wrong values" in texts(
         at
@@ -554,7 +461,7 @@ def test_every_sample_can_be_looked_at(database: Engine, page: Callable[..., App
         "1gpu_vm_numa_na.txt",
         "4gpu_rocm_showtopo_pcie_cut.txt",
     ):
-        run_id = hardware_source.keep((folder / name).read_bytes(), name)
+        _, run_id = hardware_source.keep((folder / name).read_bytes(), name)
         at = page(runs=run_id)
         assert not at.exception, name
         assert not at.error, name

@@ -15,7 +15,7 @@ from models.host_report import findings
 from models.links import checked
 from models.placement import rank_placements
 from models.result import Result, parse
-from runners import topology
+from runners import second_source, topology
 from runners.events import Events
 from runners.nvml import RecordedNvml
 from runners.spec import PROGRAMS, TopologySpec
@@ -295,7 +295,7 @@ TOPO = (
     "GPU0\t X \tNV18\tNODE\t0-31\t0\nGPU1\tNV18\t X \tNODE\t32-63\t1\nNIC0\tNODE\tNODE\t X \t\t\n"
 )
 STATUS = "".join(
-    f"GPU {k}: NVIDIA H200 (UUID: GPU-{k}0000000-1111-2222-3333-444444444444)\n"
+    f"GPU {k}: NVIDIA H200 (UUID: GPU-{k:08x}-0000-0000-0000-000000000000)\n"
     + "".join(f"\t Link {n}: 26.562 GB/s\n" for n in range(18))
     for k in range(2)
 )
@@ -304,13 +304,13 @@ STATUS = "".join(
 def test_the_second_source_fills_what_nvml_does_not_know(
     tmp_path: Path, read: Callable[..., Result]
 ) -> None:
-    second = topology.read_second_source(smi(tmp_path, TOPO, STATUS))
+    second = second_source.read_second_source(smi(tmp_path, TOPO, STATUS))
     result = read(switched(), second)
     assert result.nics == 1
     assert [one.numa for one in result.gpus or []] == [0, 1]
     assert [one.cpus for one in result.gpus or []] == ["0-31", "32-63"]
     assert "sources_disagree" not in codes(result)
-    assert result.environment["second_source"] == "nvidia-smi topo -m"
+    assert result.environment["second_source"] == "nvidia-smi topo -m and nvlink -s"
     recording = switched()
     recording["links"]["pairs"] = []
     recording["links"]["nvlinks"] = []
@@ -324,23 +324,86 @@ def test_what_the_two_sources_see_differently_is_named(
     tmp_path: Path, read: Callable[..., Result]
 ) -> None:
     status = STATUS.replace("Link 17: 26.562 GB/s", "Link 17: <inactive>", 1)
-    second = topology.read_second_source(smi(tmp_path, TOPO.replace("NV18", "SYS"), status))
+    second = second_source.read_second_source(smi(tmp_path, TOPO.replace("NV18", "SYS"), status))
     texts = [n.text for n in read(switched(), second).warnings if n.code == "sources_disagree"]
     assert texts[0].startswith("GPUs 0 and 1: NVML says NV18, nvidia-smi says SYS.")
     assert texts[1].startswith("GPU 0: NVML counts 18 active NVLinks, nvidia-smi 17.")
 
 
+def swapped(status: str) -> str:
+    """The same status from a tool that counts the two GPUs the other way round."""
+    halves = [
+        "GPU 0:" + status.split("GPU 0:")[1].split("GPU 1:")[0],
+        "GPU 1:" + status.split("GPU 1:")[1],
+    ]
+    return halves[1].replace("GPU 1:", "GPU 0:") + halves[0].replace("GPU 0:", "GPU 1:")
+
+
+def test_gpus_are_the_same_by_uuid_however_a_tool_counts_them(
+    tmp_path: Path, read: Callable[..., Result]
+) -> None:
+    status = STATUS.replace("Link 17: 26.562 GB/s", "Link 17: <inactive>", 1)  # of GPU 0
+    second = second_source.read_second_source(smi(tmp_path, TOPO, swapped(status)))
+    result = read(switched(), second)
+    texts = [n.text for n in result.warnings if n.code == "sources_disagree"]
+    assert [text[:50] for text in texts] == ["GPU 0: NVML counts 18 active NVLinks, nvidia-smi 1"]
+    assert [one.cpus for one in result.gpus or []] == ["32-63", "0-31"], "as the other counts"
+
+
+def test_rates_totals_and_numa_nodes_that_differ_are_named_too(
+    tmp_path: Path, read: Callable[..., Result]
+) -> None:
+    status = STATUS.replace("26.562", "25.781").replace("\t Link 17: 25.781 GB/s\n", "", 1)
+    second = second_source.read_second_source(smi(tmp_path, TOPO, status))
+    recording = switched()
+    recording["gpus"][1]["numa"] = 0
+    texts = [n.text for n in read(recording, second).warnings if n.code == "sources_disagree"]
+    assert [text.split(". ")[0] for text in texts] == [
+        "GPU 0: NVML counts 18 NVLinks, nvidia-smi 17",
+        "GPU 0: NVML counts 18 active NVLinks, nvidia-smi 17",
+        "GPU 0: NVML reads 26.562 GB/s a link, nvidia-smi 25.781 GB/s",
+        "GPU 1: NVML reads 26.562 GB/s a link, nvidia-smi 25.781 GB/s",
+        "GPU 1: the kernel puts it on NUMA node 0, nvidia-smi on 1",
+    ]
+
+
+def test_errors_that_the_driver_counts_link_by_link_are_added_up(
+    read: Callable[..., Result],
+) -> None:
+    recording = two_bridges()
+    for row in recording["links"]["nvlinks"]:
+        is_first = row["gpu"] == 0
+        row["errors"] = {"replay": 2 if is_first else 0, "crc_data": None}
+    result = read(recording)
+    facts = [one.facts["nvlink_errors"] for one in result.gpus or []]
+    assert facts == [{"replay": 8}, {"replay": 0}, {"replay": 0}, {"replay": 0}]
+    assert "replay 8" in {n.code: n.text for n in result.warnings}["nvlink_errors"]
+
+
+def test_a_gap_in_the_numbers_names_the_right_gpus(
+    tmp_path: Path, read: Callable[..., Result]
+) -> None:
+    """GPU 1 is gone: the second one that answers is GPU 2."""
+    recording = switched()
+    recording["gpus"][1]["index"] = 2
+    second = second_source.read_second_source(smi(tmp_path, TOPO.replace("NV18", "SYS")))
+    result = read(recording, second)
+    texts = [n.text for n in result.warnings if n.code == "sources_disagree"]
+    assert texts[0].startswith("GPUs 0 and 2: NVML says NV18, nvidia-smi says SYS.")
+    assert {row.dims["src"] for row in result.find("nvlink_rate")} == {0, 2}
+
+
 def test_a_second_source_that_fails_is_simply_absent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert topology.read_second_source(smi(tmp_path, TOPO, STATUS, code=9)) is None
-    assert topology.read_second_source(str(tmp_path / "no-such-program")) is None
-    assert topology.read_second_source(smi(tmp_path, "Failed to initialize NVML\n")) is None
-    monkeypatch.setattr(topology, "TOOL_TIME_LIMIT_S", 0.2)
+    assert second_source.read_second_source(smi(tmp_path, TOPO, STATUS, code=9)) is None
+    assert second_source.read_second_source(str(tmp_path / "no-such-program")) is None
+    assert second_source.read_second_source(smi(tmp_path, "Failed to initialize NVML\n")) is None
+    monkeypatch.setattr(second_source, "TOOL_TIME_LIMIT_S", 0.2)
     hanging = tmp_path / "hanging"
     hanging.write_text("#!/bin/sh\nexec sleep 30\n")
     hanging.chmod(0o755)
-    assert topology.read_second_source(str(hanging)) is None
+    assert second_source.read_second_source(str(hanging)) is None
 
 
 def test_the_program_reads_a_spec_and_writes_a_result(tmp_path: Path) -> None:
