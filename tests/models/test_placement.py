@@ -142,7 +142,7 @@ def test_a_pair_that_a_check_found_broken_is_kept_apart_where_it_can_be() -> Non
     four = rank_placements(STUDY, 4, broken=broken).best
     assert four.environment(0)["NCCL_P2P_DISABLE"] == "1"
     assert four.kernels[0].state == "off"
-    assert "found GPUs 0 and 2 broken together" in four.kernels[0].reason
+    assert "between GPUs 0 and 2 broken" in four.kernels[0].reason
     assert "--disable-custom-all-reduce" in four.flags(0)
 
 
