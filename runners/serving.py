@@ -44,7 +44,7 @@ def run(
         with fleet(spec, work, events) as servers:
             draft = new_draft("serving", spec, servers, files)
             events.partial = draft.result
-            with Watch(servers.uuids, servers.marks) as watch:
+            with Watch(servers.uuids, servers.processes()) as watch:
                 setting = Setting(
                     servers, work, watch, client_python(spec), spec.workload_time_limit_s
                 )

@@ -46,10 +46,9 @@ class Fleet:
     max_len: int | None = None
     ready_s: float | None = None
 
-    @property
-    def marks(self) -> list[str]:
-        """Marks of the servers' processes."""
-        return [server.mark for server in self.servers]
+    def processes(self) -> set[int]:
+        """Processes of all servers started here that live now."""
+        return {pid for server in self.servers for pid in server.processes()}
 
     def check(self) -> None:
         """Raise when one of the servers has ended.
@@ -105,7 +104,8 @@ class Fleet:
         if not self.servers:
             return {"vllm": self.version}
         facts = self.servers[0].facts()
-        workers = {_worker(pid) for mark in self.marks for pid in marked(mark)}
+        # those whose variables can be read: they have them from the ones that cannot
+        workers = {_worker(pid) for server in self.servers for pid in marked(server.mark)}
         return {
             "vllm": self.version,
             "attention": facts.get("attention"),

@@ -106,7 +106,7 @@ def arm_round(
     Raises:
         LinkworthError: The round failed; the draft keeps the rounds before it.
     """
-    with Watch(servers.uuids, servers.marks) as watch:
+    with Watch(servers.uuids, servers.processes()) as watch:
         for place, team in enumerate(teams):
             tell = teller(events, number, team.workload, (place, len(teams)), servers)
             take(draft, team.work(number, tell, watch), servers, events)

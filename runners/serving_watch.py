@@ -3,14 +3,14 @@
 import os
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 from models.errors import RunnerUnavailable
 from runners.nvml import Nvml, open_nvml
-from runners.vllm_processes import host_cpu_seconds, marked
+from runners.vllm_processes import host_cpu_seconds
 
 INTERVAL_S = 0.5
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -23,28 +23,27 @@ class Watch:
 
     Args:
         uuids: GPUs to sample; none on CPUs.
-        marks: Marks of the servers whose processor time is the test's own.
+        servers: Processes of the servers, whose processor time is the test's own.
         interval_s: Pause between two samples.
     """
 
     def __init__(
-        self, uuids: Collection[str], marks: Sequence[str], interval_s: float = INTERVAL_S
+        self, uuids: Collection[str], servers: Collection[int], interval_s: float = INTERVAL_S
     ) -> None:
         self.rows: list[dict[str, Any]] = []
         self.clients: set[int] = set()
         self._uuids = set(uuids)
-        self._marks = list(marks)
+        self._servers = sorted(servers)
         self._interval_s = interval_s
         self._done = threading.Event()
         self._wake = threading.Event()
         self._taken = threading.Condition()
         self._last_t = 0.0
         self._thread = threading.Thread(target=self._run, name="serving-watch", daemon=True)
+        self._first: _Times = {}
         self._own: _Times = {}
-        self._servers: list[int] = []
 
     def __enter__(self) -> Self:
-        self._servers = [pid for mark in self._marks for pid in marked(mark)]
         self._thread.start()
         return self
 
@@ -86,7 +85,8 @@ class Watch:
             for pid in (*self._servers, *self.clients, os.getpid()):
                 used = _cpu_seconds(pid)
                 if used is not None:
-                    self._own[pid] = used
+                    # what it used before it was watched is no part of what is watched
+                    self._own[pid] = used - self._first.setdefault(pid, used)
             self.rows.append(
                 {
                     "t": now,

@@ -77,7 +77,7 @@ def run(
         draft = new_draft("soak", spec, servers, files)
         events.partial = draft.result
         pause_s = max(0.5, spec.duration_s / 20_000)
-        with Watch(servers.uuids, servers.marks, pause_s) as watch:
+        with Watch(servers.uuids, servers.processes(), pause_s) as watch:
             _load(spec, servers, draft, watch, events)
         draft.machine(watch.rows, is_kept=False)
         if telemetry:

@@ -4,7 +4,6 @@ vLLM is never imported here. It is started from an interpreter that the spec nam
 arguments, in this process's group, and ended with everything that it started.
 """
 
-import contextlib
 import hashlib
 import json
 import os
@@ -24,10 +23,12 @@ from runners import vllm_log, vllm_processes
 from runners.events import Events
 from runners.spec import ServingSpec, SoakSpec
 from runners.vllm_command import HOST, Command
+from runners.vllm_family import Family
 from runners.vllm_flags import cache_folder
 from runners.vllm_model import write_model_folder
 
 POLL_S = 0.25
+LOOK_EVERY_S = 1.0  # reading what runs on the machine costs some milliseconds
 MOST_LINES_TOLD = 20  # at once; the page shows about as many
 LONGEST_LINE = 300
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -104,6 +105,7 @@ class Server:
         self.mark = vllm_processes.new_mark()
         self.ready_s: float | None = None
         self.survivors: list[int] = []
+        self.family: Family | None = None
         self._told = 0  # bytes of its log that the live view has had
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -125,6 +127,7 @@ class Server:
                     f"The interpreter for vLLM cannot be started: {error.strerror}.",
                     "Install vLLM with `make vllm`, or name its interpreter in the settings.",
                 ) from None
+        self.family = Family(self._process, self.mark)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -136,6 +139,10 @@ class Server:
         if self._process is None:
             raise RuntimeError("the server was not started")
         return self._process.pid
+
+    def processes(self) -> set[int]:
+        """Its processes that live now."""
+        return set() if self.family is None else self.family.look()
 
     def returncode(self) -> int | None:
         """Its exit code, or None while it runs."""
@@ -149,12 +156,17 @@ class Server:
         """
         began = time.monotonic()
         shown = ""
+        looked = 0.0
         while True:
             self.tell(events)
+            if time.monotonic() - looked > LOOK_EVERY_S:
+                self.processes()  # remembered from now on, should the first of them end
+                looked = time.monotonic()
             if self.returncode() is not None:
                 raise self.failure("stopped before it was ready")
             if self.healthy():
                 self.ready_s = time.monotonic() - began
+                self.processes()
                 return
             waited = time.monotonic() - began
             if waited > limit_s:
@@ -213,6 +225,5 @@ class Server:
 
     def end(self) -> None:
         """End it and everything it started; harmless when it has ended already."""
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self.survivors = vllm_processes.end_marked(self._process, self.mark)
+        if self.family is not None:
+            self.survivors = self.family.end()

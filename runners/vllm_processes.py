@@ -1,20 +1,15 @@
-"""Ending one server and all it has started, without touching the runner's other children.
+"""Marks by which a server's processes are known, and the processor time of the host.
 
 A server shares the runner's process group, so that one signal of the worker reaches everything. To
 end only the server, its processes are recognised by a mark in their environment, which children
-inherit whatever they do to their parent or group.
+inherit whatever they do to their parent or group; `vllm_family` finds those that lost it.
 """
 
 import os
-import signal
-import subprocess
-import time
 import uuid
 from pathlib import Path
 
 MARK = "LINKWORTH_SERVER_MARK"
-TERM_S = 15.0
-KILL_S = 10.0
 
 
 def new_mark() -> str:
@@ -35,33 +30,6 @@ def marked(mark: str) -> list[int]:
         except OSError:
             continue  # gone meanwhile, or somebody else's
     return found
-
-
-def end_marked(process: subprocess.Popen[bytes], mark: str) -> list[int]:
-    """End a server: ask its first process, then kill whatever carries its mark.
-
-    Returns:
-        Processes that survived SIGKILL: their GPUs cannot be trusted any more.
-    """
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(TERM_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-    deadline = time.monotonic() + KILL_S
-    # a killed process takes a moment to leave /proc, and no event tells of another's child
-    while left := marked(mark):
-        for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        if time.monotonic() > deadline:
-            return left
-        time.sleep(0.05)
-    process.wait()
-    return []
 
 
 def host_cpu_seconds() -> tuple[float, float] | None:

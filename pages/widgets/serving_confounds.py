@@ -32,7 +32,7 @@ _WORDS = {
     "base_url": "server",
     "load_format": "weights",
 }
-_THREADS = re.compile(r"OMP_NUM_THREADS (\S+)")
+_THREADS = re.compile(r"OMP_NUM_THREADS (\d+|unset)")
 
 
 def confounds(engine: Engine, arms: tuple[Arm, Arm]) -> list[str]:

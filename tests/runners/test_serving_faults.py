@@ -21,7 +21,7 @@ from models.errors import (
     ServerDied,
 )
 from models.result import Result, Tool
-from runners import serving, serving_host, vllm_processes
+from runners import serving, serving_host, vllm_family
 from runners.serving import run
 from runners.serving_draft import Draft
 from runners.spec import ServingSpec
@@ -369,7 +369,7 @@ def test_no_vllm_says_what_to_type(tmp_path: Path) -> None:
 def test_a_stubborn_server_and_its_hidden_child_are_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vllm_processes, "TERM_S", 0.3)
+    monkeypatch.setattr(vllm_family, "TERM_S", 0.3)
     result = run(serving_spec(tmp_path, "stubborn"), events(tmp_path))
     assert result.validity == "valid"  # `nothing_left` looks for the processes
 
