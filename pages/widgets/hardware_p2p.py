@@ -7,7 +7,7 @@ import streamlit as st
 from db import hosts, jobs, runs
 from models.errors import InvalidSpec, NotFound
 from models.result import Result
-from pages.widgets import hardware_p2p_result, live_job, store
+from pages.widgets import before_start, hardware_p2p_result, live_job, store
 from runners.spec import P2PSpec, parse_spec
 from settings import settings
 
@@ -74,9 +74,13 @@ def _form(shown: Result) -> None:
         st.caption("One GPU has no pair: the check measures copies inside it.")
     if len(chosen) > 1:
         st.caption(f"Expected: about {live_job.duration_words(expected_s(len(chosen), risky))}.")
-    if st.button("Check peer-to-peer", key="check-start", disabled=not chosen):
+    if not chosen:
+        return
+    spec = spec_for(list(chosen), risky=risky)
+    before_start.show([{"spec": spec.model_dump(mode="json")}])
+    if st.button("Check peer-to-peer", key="check-start"):
         try:
-            start(spec_for(list(chosen), risky=risky))
+            start(spec)
         except InvalidSpec as error:
             store.show_error(error)
 

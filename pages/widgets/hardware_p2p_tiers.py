@@ -46,10 +46,12 @@ def render(told: Sequence[Mapping[str, Any]], kind: str) -> None:
     for pair in told:
         load = pair.get("load")
         if load:
+            note = load.get("note")
+            kernel = "vLLM's own" if load.get("kernel") == "vLLM" else "NCCL's"
             st.caption(
-                f"{kind} {pair['src']} and {pair['dst']} under load: "
-                f"{plain(load.get('kernel') or 'NCCL')}'s all-reduce, {load['checked']:,} times in "
-                f"{load['seconds']:.0f} s, {load['wrong']:,} wrong values."
+                f"{kind} {pair['src']} and {pair['dst']} under load: {kernel} all-reduce, "
+                f"{load['checked']:,} times in {load['seconds']:.0f} s, {load['wrong']:,} wrong "
+                f"values.{f' {plain(note, 500)}' if note else ''}"
             )
     frame = collective_frame(told)
     if frame.empty:

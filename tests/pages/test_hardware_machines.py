@@ -10,7 +10,7 @@ from hardware_runs import HOST, a_worker, alts, checked, measured, pair, param, 
 from sqlalchemy import Engine
 from streamlit.testing.v1 import AppTest
 
-from db import runs
+from db import hosts, jobs, runs
 from models.errors import ReadOnly, RunnerUnavailable
 from models.links import is_direct
 from models.placement import rank_placements
@@ -204,7 +204,8 @@ def test_the_tiers_show_their_figures(database: Engine, page: Callable[..., AppT
     assert not at.exception
     words = texts(at)
     assert (
-        "GPUs 0 and 1 under load: vLLM's all-reduce, 12,345 times in 60 s, 0 wrong values." in words
+        "GPUs 0 and 1 under load: vLLM's own all-reduce, 12,345 times in 60 s, 0 wrong values."
+        in words
     )
     assert "All-reduces over 1 pair: 2 to 2 times as fast as through the host." in words
     frame = hardware_p2p_tiers.collective_frame([whole])
@@ -222,6 +223,24 @@ def test_without_vllm_the_load_says_which_kernel_it_tests(
     assert "make vllm" not in texts(at)
     at.checkbox(key="check-load").check().run()
     assert "NCCL's all-reduce is loaded in place of the engine's own" in texts(at)
+
+
+def test_a_gpu_in_use_is_told_before_the_check_starts(
+    database: Engine, page: Callable[..., AppTest]
+) -> None:
+    a_worker(database)
+    runs.store(database, measured(2))
+    facts = [
+        {"index": gpu.index, "uuid": gpu.uuid, "name": gpu.name} for gpu in measured(2).gpus or []
+    ]
+    hosts.remember(database, HOST | {"gpus": facts})
+    busy = {"GPU-00000001-0000": 1}
+    jobs.heartbeat(database, "w", pid=1, host=str(HOST["hostname"]), busy_gpus=busy)
+    at = page()
+    assert any("is in use by another program" in one.value for one in at.warning)
+    at.multiselect(key="check-gpus").set_value(["GPU-00000000-0000"]).run()
+    assert not any("is in use by another program" in one.value for one in at.warning)
+    assert any(button.key == "check-start" for button in at.button)
 
 
 def test_two_pairs_and_one_of_four_have_commands_and_runs_of_their_own(

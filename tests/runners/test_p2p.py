@@ -31,6 +31,8 @@ class Played:
         self.transport = "P2P/CUMEM"
 
     def __call__(self, target, payload, *, gpus, link, on_message, **how):
+        if payload.get("engine"):
+            target += " in vLLM"
         self.calls.append((target, tuple(gpus), link))
         trouble = self.trouble.get((target, tuple(gpus)), self.trouble.get(target))
         if isinstance(trouble, Exception):
@@ -59,7 +61,7 @@ class Played:
                 on_message(0, {"unit": unit})
             name = self.transport if link == "on" else "SHM/direct/direct"
             on_message(0, {"transports": {name: 4}})
-        elif target == LOAD:
+        elif target.startswith(LOAD):
             return [{"checked": 1000, "wrong": 1 if trouble == "wrong" else 0, "seconds": 60.0}] * 2
         return [{}]
 
@@ -173,6 +175,44 @@ def test_load_runs_only_when_asked_for(played, tmp_path):
     played.trouble[LOAD] = "wrong"
     (pair,) = check(tmp_path, engine_under_load=True).environment["pairs"]
     assert pair["code"] == "wrong"
+
+
+def test_the_engine_s_own_kernel_is_loaded_in_its_interpreter(played, tmp_path):
+    asked = {"engine_under_load": True, "vllm_python": "/somewhere/python"}
+    (pair,) = check(tmp_path, **asked).environment["pairs"]
+    assert (pair["code"], pair["tier"], pair["load"]["kernel"]) == ("works", "load", "vLLM")
+    assert pair["load"]["note"] == ""
+    played.trouble[f"{LOAD} in vLLM"] = "wrong"
+    (pair,) = check(tmp_path, **asked).environment["pairs"]
+    assert (pair["code"], pair["tier"]) == ("wrong", "collective")
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "vLLM's own all-reduce refuses these GPUs.",
+        "vLLM's own all-reduce is not in the interpreter",
+    ],
+)
+def test_a_kernel_that_declines_ends_neither_the_pair_nor_the_check(played, tmp_path, refusal):
+    played.trouble[f"{LOAD} in vLLM", ("GPU-aaaa", "GPU-bbbb")] = RunnerUnavailable(refusal)
+    asked = {"engine_under_load": True, "vllm_python": "/somewhere/python", "gpus": [0, 1, 2]}
+    pairs = check(tmp_path, **asked).environment["pairs"]
+    assert [pair["code"] for pair in pairs] == ["works"] * 3
+    assert [pair["tier"] for pair in pairs] == ["load"] * 3
+    assert [pair["load"]["kernel"] for pair in pairs] == ["NCCL", "vLLM", "vLLM"]
+    assert pairs[0]["load"]["note"] == refusal
+
+
+def test_without_peer_access_the_engine_s_kernel_is_not_even_started(played, tmp_path):
+    played.granted = False
+    asked = {"engine_under_load": True, "vllm_python": "/somewhere/python"}
+    (pair,) = check(tmp_path, **asked).environment["pairs"]
+    assert pair["code"] == "not_granted"
+    assert (pair["load"]["kernel"], pair["load"]["note"]) == (
+        "NCCL", "vLLM's own all-reduce needs peer access.",
+    )  # fmt: skip
+    assert f"{LOAD} in vLLM" not in [target for target, _, _ in played.calls]
 
 
 def test_one_gpu_has_no_pair_and_still_its_own_copy(played, tmp_path):
