@@ -5,6 +5,8 @@ import streamlit as st
 from db import runs
 from db.engine import Engine
 from pages.widgets import (
+    finding,
+    finding_report,
     serving_finding,
     serving_headline,
     serving_history,
@@ -44,6 +46,14 @@ def render() -> None:
     arms = _arms(engine, group)
     if arms is None:
         return
+    with finding.collected() as parts:
+        _explain(engine, arms)
+    run_ids = [run_id for arm in arms for run_id in arm.run_ids]
+    finding_report.offer(engine, "Link A/B", parts, run_ids, "serving")
+    page_link("method", "How these numbers come about", topic="serving")
+
+
+def _explain(engine: Engine, arms: tuple[Arm, Arm]) -> None:
     frames = figures(engine, arms[0]), figures(engine, arms[1])
     is_paired = arms[0].group == arms[1].group != SINGLE and arms[0].origin == "measured"
     rows = kept_rows(engine, runs.version(engine), arms, is_paired=is_paired)
@@ -56,7 +66,7 @@ def render() -> None:
     evidence = gather(engine, arms, frames, rows, [change.words for change in changes])
     is_vetoed = serving_finding.answer(engine, arms, rows, evidence)
     serving_sections.warnings(engine, arms, frames, rows)
-    serving_finding.finding(engine, arms, rows, evidence, is_vetoed=is_vetoed)
+    serving_finding.by_workload(engine, arms, rows, evidence, is_vetoed=is_vetoed)
     serving_sections.comparison(arms, rows, is_vetoed=is_vetoed)
     serving_sections.everything(engine, arms)
     serving_loads.loads(engine, arms, frames)
@@ -69,7 +79,6 @@ def render() -> None:
     serving_history.render(changes)
     study_panel.render(engine, [arm.study for arm in arms])
     serving_sections.conditions(engine, arms)
-    page_link("method", "How these numbers come about", topic="serving")
 
 
 def _asked() -> set[str]:

@@ -3,7 +3,10 @@
 import streamlit as st
 
 from models.errors import LinkworthError
+from models.prediction_calibration import Calibration
 from pages.widgets import (
+    finding,
+    finding_report,
     store,
     what_if_form,
     what_if_frames,
@@ -28,6 +31,12 @@ def render() -> None:
         return
     if asked is None:
         return
+    with finding.collected() as parts:
+        _answer(asked, calibration)
+    finding_report.offer(store.engine(), "What-if", parts, [], "prediction")
+
+
+def _answer(asked: what_if_form.Question, calibration: Calibration) -> None:
     found = what_if_frames.answers(asked, calibration)
     what_if_sections.verdicts(asked, found, calibration)
     what_if_sections.steps(asked, found)

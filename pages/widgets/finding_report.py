@@ -49,7 +49,7 @@ def offer(
     st.download_button(
         "Report",
         data=make,
-        file_name=f"linkworth-{title.lower().replace(' ', '-')}.html",
+        file_name=f"linkworth-{re.sub(r'[^a-z0-9]+', '-', title.lower())}.html",
         mime="text/html",
         key=f"report-{topic}",
         on_click="ignore",
@@ -63,7 +63,7 @@ def _load(engine: Engine, run_ids: Sequence[str]) -> list[Result]:
     found = []
     for run_id in run_ids:
         try:
-            found.append(runs.load(engine, run_id))
+            found.append(runs.head(engine, run_id))
         except NotFound:
             continue  # deleted since the page was drawn
     return found

@@ -10,6 +10,7 @@ from db.engine import Engine
 from models.comparison import smallest_shown_pct
 from models.metrics import metric
 from models.scorecard import Evidence
+from pages.widgets import finding
 from pages.widgets.plain import plain
 from pages.widgets.serving_arms import Arm, cell_words, facts_of
 from pages.widgets.serving_compare import MAIN, Row
@@ -30,16 +31,17 @@ def answer(engine: Engine, arms: Arms, rows: Sequence[Row], evidence: Evidence) 
     veto = veto_words(arms, rows, [facts_of(engine, arm) for arm in arms], evidence)
     if veto:
         st.error(f"**No verdict.** {plain(veto, LONGEST)}")
+        finding.note(finding.Part("text", f"**No verdict.** {plain(veto, LONGEST)}"))
         return True
     words = headline(arms, rows)
     if words:
-        st.markdown(f"**{plain(words, LONGEST)}**")
+        finding.say(f"**{plain(words, LONGEST)}**")
     else:
         st.info("The two arms share no figure. Choose arms with the same workloads.")
     return False
 
 
-def finding(
+def by_workload(
     engine: Engine, arms: Arms, rows: Sequence[Row], evidence: Evidence, *, is_vetoed: bool
 ) -> None:
     """The comparison workload by workload, with its conditions and what it does not say."""
@@ -48,14 +50,16 @@ def finding(
     main = main or [row for row in rows if row.printed]
     if not main and not is_vetoed:
         return
-    st.subheader("Finding")
+    finding.heading("Finding")
     if not is_vetoed:
         if is_same_arm(facts[0], facts[1]):
-            st.info(plain(against_itself(main), LONGEST))
+            itself = plain(against_itself(main), LONGEST)
+            st.info(itself)
+            finding.note(finding.Part("text", itself))
         for cell in dict.fromkeys(row.cell for row in main):
-            st.markdown(_line([row for row in main if row.cell == cell]))
-    st.caption(plain(conditions_words(arms, rows, facts), LONGEST))
-    st.caption(plain(limits_words(rows, facts, evidence), LONGEST))
+            finding.say(_line([row for row in main if row.cell == cell]))
+    finding.caption(plain(conditions_words(arms, rows, facts), LONGEST))
+    finding.caption(plain(limits_words(rows, facts, evidence), LONGEST))
 
 
 def _line(rows: Sequence[Row]) -> str:

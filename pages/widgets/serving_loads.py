@@ -11,6 +11,7 @@ from db.engine import Engine
 from models.metrics import metric
 from models.serving_slo import Point, Slo, capacity, scaling
 from pages.charts import serving as pictures
+from pages.widgets import finding
 from pages.widgets.downloads import chart
 from pages.widgets.plain import plain
 from pages.widgets.serving_arms import Arm, Cell, cell_words, rounds_of, shared_cells
@@ -58,7 +59,7 @@ def loads(engine: Engine, arms: Arms, frames: Frames) -> None:
     speed = _curve(arms, frames, "output_throughput", "value")
     if speed.empty or speed["concurrency"].nunique() < 2 or speed["arm"].nunique() < 2:
         return
-    st.subheader("Under load")
+    finding.heading("Under load")
     slo = _slo()
     first = _curve(arms, frames, "ttft", "median")
     left, right = st.columns(2)
@@ -75,7 +76,7 @@ def loads(engine: Engine, arms: Arms, frames: Frames) -> None:
                 both,
                 key="ab-trade",
             )
-            st.caption(
+            finding.caption(
                 f"Figures: requests at a time. Shaded: median time to first token within "
                 f"{slo.ttft_ms:,.0f} ms."
             )
@@ -94,7 +95,7 @@ def loads(engine: Engine, arms: Arms, frames: Frames) -> None:
     for arm, frame in zip(arms, frames, strict=True):
         found = capacity(_points(engine, arm, frame, sweep_cells(shared_cells(*frames))), slo)
         rate = f" There it yields {found.tok_s:.0f} tok/s." if found.tok_s else ""
-        st.markdown(f"- **{plain(arm.name)}**: {plain(found.words, 1000)}{rate}")
+        finding.say(f"- **{plain(arm.name)}**: {plain(found.words, 1000)}{rate}")
 
 
 def _tail(arms: Arms, frames: Frames) -> tuple[pd.DataFrame, str]:
@@ -192,7 +193,7 @@ def batching(arms: Arms, frames: Frames, rows: Sequence[Row]) -> None:
     batch = [line for line in lines if line["from"] == pictures.BATCHING]
     if not batch or len(lines) == len(batch):
         return
-    st.subheader("Batching beside the link")
+    finding.heading("Batching beside the link")
     frame = pd.DataFrame(lines)
     largest = max(line["gain_pct"] for line in batch)
     chart(
@@ -202,12 +203,14 @@ def batching(arms: Arms, frames: Frames, rows: Sequence[Row]) -> None:
         frame,
         key="ab-batching",
     )
-    st.caption(
+    finding.caption(
         "Serving four requests at a time instead of one, and choosing the other arm: two ways to "
         "more tokens a second, on one axis. Batching needs no purchase."
     )
     if frame["gain_pct"].isna().any():
-        st.caption("A range without a bar is what an author printed without the values behind it.")
+        finding.caption(
+            "A range without a bar is what an author printed without the values behind it."
+        )
 
 
 def _alone(frame: pd.DataFrame) -> tuple[dict[int, float], dict[int, float]]:

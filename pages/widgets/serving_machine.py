@@ -9,6 +9,7 @@ from db.engine import Engine
 from models.metrics import metric
 from models.serving import AGREEMENT, statistics_of
 from pages.charts import serving as pictures
+from pages.widgets import finding
 from pages.widgets.downloads import chart, table
 from pages.widgets.plain import plain
 from pages.widgets.serving_arms import Arm, cell_words, facts_of, figures, shared_cells
@@ -40,7 +41,7 @@ def phases(engine: Engine, arms: Arms, frames: Frames) -> None:
     cells = cells_with_phases(frames)
     if not cells:
         return
-    st.subheader("Where the time goes")
+    finding.heading("Where the time goes")
     lines = []
     for cell, words in cells:
         for arm, frame in zip(arms, frames, strict=True):
@@ -62,9 +63,9 @@ def phases(engine: Engine, arms: Arms, frames: Frames) -> None:
         key="ab-phases",
     )
     for text in named:
-        st.markdown(f"- {plain(text, 1000)}")
+        finding.say(f"- {plain(text, 1000)}")
     if not named:
-        st.caption(
+        finding.caption(
             "The arms split the model differently, so their phases are shown and none is blamed."
         )
 
@@ -79,7 +80,7 @@ def telemetry(engine: Engine, arms: Arms, frames: Frames) -> None:
     failed = failures(arms, frames)
     if frame.empty and drift.empty and failed.empty:
         return
-    st.subheader("Over time")
+    finding.heading("Over time")
     if len(frame):
         choice = [name for name in TELEMETRY if name in frame and frame[name].notna().any()]
         _telemetry_chart(frame, choice)
@@ -141,7 +142,7 @@ def _telemetry_chart(frame: pd.DataFrame, choice: list[str]) -> None:
         if reason not in ("gpu_idle", "applications_clocks_setting", "display_clock_setting")
     }
     words = ", ".join(sorted(reasons)).replace("_", " ") if reasons else "none"
-    st.caption(f"Throttle reasons seen: {plain(words)}.")
+    finding.caption(f"Throttle reasons seen: {plain(words)}.")
 
 
 def failures(arms: Arms, frames: Frames) -> pd.DataFrame:
@@ -173,7 +174,9 @@ def _errors(arms: Arms, failed: pd.DataFrame) -> None:
     count = failed.groupby("arm")["value"].sum()
     rounds = failed[["arm", "workload", "round"]].drop_duplicates()
     if not failed["value"].any():
-        st.caption(f"No request failed in the {len(rounds)} rounds and workloads of both arms.")
+        finding.caption(
+            f"No request failed in the {len(rounds)} rounds and workloads of both arms."
+        )
         return
     words = ", ".join(f"{arm} {int(total)}" for arm, total in count.items())
     chart(

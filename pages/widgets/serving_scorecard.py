@@ -11,7 +11,7 @@ from db.engine import Engine
 from models.errors import LinkworthError
 from models.scorecard import Card, Evidence, scorecard
 from models.scorecard_checks import checklist
-from pages.widgets import store, this_machine
+from pages.widgets import finding, store, this_machine
 from pages.widgets.downloads import table
 from pages.widgets.links import page_link
 from pages.widgets.live_job import duration_words
@@ -43,12 +43,12 @@ def render(
     evidence: Evidence,
 ) -> None:
     """Draw the ten dimensions, the check list, the thresholds and the drill."""
-    st.subheader("Scorecard")
+    finding.heading("Scorecard")
     cards = scorecard(evidence)
     counted = {state: sum(card.status == state for card in cards) for state in MARKS}
     words = ", ".join(f"{count} {state}" for state, count in counted.items() if count)
     marked = ", ".join(f"{MARKS[state]} {n} {state}" for state, n in counted.items() if n)
-    st.caption(f"Ten dimensions: {marked}. A dimension has evidence, or says what is missing.")
+    finding.caption(f"Ten dimensions: {marked}. A dimension has evidence, or says what is missing.")
     table(
         pd.DataFrame(
             {

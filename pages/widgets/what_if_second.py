@@ -12,7 +12,7 @@ import pandas as pd
 import streamlit as st
 
 from models.errors import LinkworthError, RunnerUnavailable, RunTimedOut
-from pages.widgets import store
+from pages.widgets import finding, store
 from pages.widgets.downloads import table
 from pages.widgets.what_if_form import Question
 from pages.widgets.what_if_frames import Answers
@@ -89,9 +89,9 @@ def ask(question: dict[str, Any]) -> dict[str, Any]:
 
 def render(asked: Question, found: Answers) -> None:
     """A button, then both predictions side by side."""
-    st.subheader("A second opinion")
+    finding.heading("A second opinion")
     if not is_installed():
-        st.caption(
+        finding.caption(
             "Where AIConfigurator is installed (`pip install aiconfigurator`, Linux), its figures "
             "stand here beside ours. It composes a step from measured kernels; on held-out rows "
             "both were about equally good, with errors of opposite sign."
@@ -99,7 +99,9 @@ def render(asked: Question, found: Answers) -> None:
         return
     question = request(asked)
     if question is None:
-        st.caption("AIConfigurator has no measured tables for this card, or for this way to run.")
+        finding.caption(
+            "AIConfigurator has no measured tables for this card, or for this way to run."
+        )
         return
     key = json.dumps(question, sort_keys=True)
     kept = st.session_state.get("what-if-second")
@@ -116,7 +118,7 @@ def render(asked: Question, found: Answers) -> None:
     frame = beside(kept["answer"], found)
     words = f"AIConfigurator {kept['answer']['version']} beside our predictions"
     table(frame.round(2), "second-opinion", words, key="second-opinion")
-    st.caption(f"{words}. Its weights follow the model's config.json, not the choice above.")
+    finding.caption(f"{words}. Its weights follow the model's config.json, not the choice above.")
 
 
 def beside(answer: dict[str, Any], found: Answers) -> pd.DataFrame:

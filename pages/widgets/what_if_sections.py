@@ -18,11 +18,11 @@ from models.prediction_words import (
     step_sentence,
 )
 from pages.charts import what_if as pictures
-from pages.widgets import store, what_if_frames
+from pages.widgets import finding, store, what_if_frames
 from pages.widgets.badges import badge
 from pages.widgets.downloads import chart, table
 from pages.widgets.links import page_link
-from pages.widgets.what_if_form import Question, pick_link
+from pages.widgets.what_if_form import ENGINE_WORDS, Question, pick_link
 from pages.widgets.what_if_frames import Answers
 from pages.widgets.what_if_state import choice
 
@@ -53,7 +53,8 @@ _SPEEDUP_COLUMNS = {
 
 def verdicts(asked: Question, found: Answers, calibration: Calibration) -> None:
     """The answer in sentences, and every reason against it."""
-    st.markdown(f"**{asked.name} on {asked.setup.card.label}**  {badge('predicted')}")
+    finding.say(f"**{asked.name} on {asked.setup.card.label}**  {badge('predicted')}")
+    finding.note(finding.Part("small", asked_words(asked)))
     predictions = found.predictions
     is_decided = False
     if 1 in predictions:
@@ -66,22 +67,37 @@ def verdicts(asked: Question, found: Answers, calibration: Calibration) -> None:
             if pd.notna(row["throughput against replicas"]):
                 words += f" {replicas_sentence(row['TP'], row['throughput against replicas'])}"
             doubt = expert_doubt(asked.setup.load.kind, gain.low)
-            st.markdown(f"- **{words}**" + (f" {doubt.sentence}" if doubt else ""))
+            finding.say(f"- **{words}**" + (f" {doubt.sentence}" if doubt else ""))
             is_decided = True
     if not is_decided:  # then the steps are all that can be said
         for tp, one in predictions.items():
-            st.markdown(
+            finding.say(
                 f"- TP={tp}: {one.tpot_ms:.2f} ms a token (80 % interval {one.low_ms:.2f} to "
                 f"{one.high_ms:.2f}), {one.tokens_a_second:,.0f} tok/s"
             )
     if predictions:
-        st.caption(_nearness(found))
+        finding.caption(_nearness(found))
     refusals(found)
+
+
+def asked_words(asked: Question) -> str:
+    """What was asked for, for who reads the answer without the form."""
+    setup, work = asked.setup, asked.work
+    parts = [
+        f"{ENGINE_WORDS[setup.engine]}, {setup.format} weights",
+        f"{work.batch} requests at a time, {work.input_tokens:,} tokens in, "
+        f"{work.output_tokens:,} out",
+        f"TP {', '.join(map(str, asked.sizes))}",
+        f"link: {asked.link.label if asked.link else 'none known'}",
+    ]
+    if asked.anchor is not None:
+        parts.append(f"starts from a measured {asked.anchor.tpot_ms:.2f} ms a token")
+    return "; ".join(parts) + "."
 
 
 def _in_words(found: Answers) -> None:
     for one in found.predictions.values():
-        st.markdown(f"- {step_sentence(one)}")
+        finding.say(f"- {step_sentence(one)}")
 
 
 def _nearness(found: Answers) -> str:
@@ -116,7 +132,9 @@ def refusals(found: Answers) -> None:
     for (sentence, next_step, is_final), sizes in reasons.items():
         head = "Not predicted" if is_final else "Shown without a verdict"
         show = st.warning if is_final else st.info
-        show(f"**{head}** ({_where(sizes)}): {sentence} {next_step}")
+        words = f"**{head}** ({_where(sizes)}): {sentence} {next_step}"
+        show(words)
+        finding.note(finding.Part("text", words))
     if further:
         with st.expander("What else stands in the way"):
             for (sentence, next_step, _), sizes in further.items():
@@ -126,7 +144,7 @@ def refusals(found: Answers) -> None:
         page_link("new-run", "Measure the link: start an AllReduce sweep", kind="allreduce")
     if codes & {"card", "engine", "size", "load"}:
         page_link("new-run", "Measure one point: start a serving run", kind="serving")
-    st.caption(
+    finding.caption(
         "Time to first token is not predicted: most of it is waiting, and predictions of it were "
         "76 to 85 % off. Throughput reads about 5 % high, since that time is left out of it."
     )
@@ -145,7 +163,7 @@ def steps(asked: Question, found: Answers) -> None:
     frame = what_if_frames.steps(asked, found)
     if frame.empty:
         return
-    st.subheader("Time per token by TP size")
+    finding.heading("Time per token by TP size")
     best = frame.loc[frame["TPOT (ms)"].idxmin()]
     chart(
         pictures.steps(frame),
@@ -153,7 +171,7 @@ def steps(asked: Question, found: Answers) -> None:
         f"Predicted TPOT is shortest at TP={best['TP']} with {best['TPOT (ms)']:.2f} ms",
         frame,
     )
-    st.caption("Hollow: predicted, with its 80 % interval. Filled squares: measured.")
+    finding.caption("Hollow: predicted, with its 80 % interval. Filled squares: measured.")
     measured = [] if frame["measured (ms)"].isna().all() else ["measured (ms)", "residual (%)"]
     table(
         frame.round(2),
@@ -166,7 +184,7 @@ def steps(asked: Question, found: Answers) -> None:
     with st.expander("Each size in words"):
         _in_words(found)
     for row in frame.dropna(subset=["measured (ms)"]).to_dict("records"):
-        st.markdown(
+        finding.say(
             f"- TP={row['TP']}: measured {row['measured (ms)']:.2f} ms, the prediction is "
             f"{row['residual (%)']:+.1f} % off."
         )
@@ -177,12 +195,12 @@ def terms(found: Answers) -> None:
     frame = what_if_frames.parts(found)
     if frame.empty:
         return
-    st.subheader("Where the time would go")
+    finding.heading("Where the time would go")
     words = [dominant_sentence(one) for one in found.predictions.values()]
     order = list(what_if_frames.TERMS.values())
     chart(pictures.terms(frame, order), "what-if-terms", words[-1], frame)
     for line in words:
-        st.markdown(f"- {line}")
+        finding.say(f"- {line}")
 
 
 def speedups(asked: Question, found: Answers, calibration: Calibration) -> None:
@@ -190,7 +208,7 @@ def speedups(asked: Question, found: Answers, calibration: Calibration) -> None:
     frame = what_if_frames.speedups(asked, found, calibration)
     if frame.empty:
         return
-    st.subheader("Against one GPU, and against replicas")
+    finding.heading("Against one GPU, and against replicas")
     known = frame.dropna(subset=["speedup"])
     if known.empty:
         st.info("One GPU cannot be predicted here, so there is no speedup over it.")
@@ -202,7 +220,7 @@ def speedups(asked: Question, found: Answers, calibration: Calibration) -> None:
             f"The largest predicted speedup is {best['speedup']:.2f} at TP={best['TP']}",
             known,
         )
-        st.caption("Grey strokes: as many times as GPUs. Dashed: no gain.")
+        finding.caption("Grey strokes: as many times as GPUs. Dashed: no gain.")
     why = [] if (frame["why no replicas"] == "").all() else ["why no replicas"]
     table(
         frame.round(3),
@@ -219,7 +237,7 @@ def loads(asked: Question, calibration: Calibration) -> None:
     frame = what_if_frames.loads(asked, calibration)
     if frame.empty or frame["requests"].nunique() < 2:
         return
-    st.subheader("At other loads")
+    finding.heading("At other loads")
     top = frame.loc[frame["tok/s"].idxmax()]
     chart(
         pictures.loads(frame, what_if_frames.labels(asked.sizes)),
@@ -228,12 +246,12 @@ def loads(asked: Question, calibration: Calibration) -> None:
         f"{top['requests']} requests",
         frame,
     )
-    st.caption("A line ends where weights and cache no longer fit.")
+    finding.caption("A line ends where weights and cache no longer fit.")
 
 
 def other_links(asked: Question) -> None:
     """What another link would do to the measured point."""
-    st.subheader("Another link")
+    finding.heading("Another link")
     anchor = asked.anchor
     if anchor is None or anchor.setup.tp < 2:
         st.info(
@@ -250,8 +268,8 @@ def other_links(asked: Question) -> None:
     except LinkworthError as error:
         store.show_error(error)
         return
-    st.markdown(f"{link_sentence(change)} {badge('predicted')}")
-    st.caption(
+    finding.say(f"{link_sentence(change)} {badge('predicted')}")
+    finding.caption(
         "The change is quoted as 0.6 to 1.4 times itself: over five tested cases its error was 22 "
         "% in the median and 56 % at worst. The old latency must be that of the kernel really used."
     )
@@ -260,7 +278,7 @@ def other_links(asked: Question) -> None:
 
 def sizes(asked: Question, calibration: Calibration) -> None:
     """From which model size on a TP size pays."""
-    st.subheader("From which model size on does it pay?")
+    finding.heading("From which model size on does it pay?")
     choices = [str(size) for size in asked.sizes if size > 1]
     if not choices:
         st.info("Choose a TP size above 1.")
@@ -272,8 +290,8 @@ def sizes(asked: Question, calibration: Calibration) -> None:
         return
     said = sizes_sentence(tp, frame["parameters (billion)"].tolist(), frame["speedup"].tolist())
     chart(pictures.sizes(frame), "what-if-sizes", said, frame)
-    st.markdown(f"- {said} {badge('predicted')}")
-    st.caption(
+    finding.say(f"- {said} {badge('predicted')}")
+    finding.caption(
         "Built-in dense shapes, same card, link, engine and load. Hollow: weights and cache do not "
         "fit on one GPU. Outside the calibration's sizes the curve is a direction, not a number."
     )
@@ -285,7 +303,7 @@ def to_roi(asked: Question, found: Answers, calibration: Calibration) -> None:
     sizes_ = [size for size in sorted(predictions) if size > 1]
     if 1 not in predictions or not sizes_:
         return
-    st.subheader("Weigh it in money")
+    finding.heading("Weigh it in money")
     codes = [str(size) for size in sizes_]
     words = {code: f"TP={code} instead of one GPU" for code in codes}
     tp = int(choice("roi-tp", "Candidate", codes, codes[0], words))
@@ -295,12 +313,12 @@ def to_roi(asked: Question, found: Answers, calibration: Calibration) -> None:
 
 def send(gain: Ratio, words: str) -> None:
     """A link to ROI with the gain as a range; a predicted gain never yields Buy."""
-    st.markdown(
+    finding.say(
         f"{words}: {100 * (gain.low - 1):+.0f} to {100 * (gain.high - 1):+.0f} % "
         f"{badge('predicted')}"
     )
     page_link("roi", "Send to ROI", **roi_query(gain, words))
-    st.caption(
+    finding.caption(
         "A predicted gain never ends in Buy: at best in Measure more. What to measure is the same "
         "load on one GPU and on the candidate, three rounds each."
     )

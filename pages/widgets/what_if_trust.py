@@ -1,11 +1,10 @@
 """How good predictions are: on models that the fit never saw, and on what was measured here."""
 
 import pandas as pd
-import streamlit as st
 
 from models.prediction_calibration import DISTANCE_WORDS, DISTANCES, Calibration
 from pages.charts import what_if as pictures
-from pages.widgets import what_if_frames, what_if_sources
+from pages.widgets import finding, what_if_frames, what_if_sources
 from pages.widgets.downloads import UNKNOWN, chart, table
 from pages.widgets.links import page_link
 from pages.widgets.what_if_form import Question
@@ -16,7 +15,7 @@ _KINDS = {"dense": "dense models", "moe": "mixtures of experts"}
 
 def calibration_chart(asked: Question, calibration: Calibration) -> None:
     """How good predictions were on models that the fit never saw."""
-    st.subheader("How good is this?")
+    finding.heading("How good is this?")
     content = what_if_sources.calibration_content()
     task = choice(
         "calibration",
@@ -35,19 +34,19 @@ def calibration_chart(asked: Question, calibration: Calibration) -> None:
     )
     models = sorted(frame["model"].unique())
     chart(pictures.calibration(frame, models), "calibration", said, frame)
-    st.markdown(f"- {said}.")
+    finding.say(f"- {said}.")
     covered = [row for row in content["report"]["coverage"] if row["task"] == task]
     for row in covered:
         width = content["widths"][row["kind"]][task]
         basis = "" if width["is_calibrated"] else ", width of the method study: not calibrated"
-        st.markdown(
+        finding.say(
             f"- {_KINDS[row['kind']]}: 80 % intervals held {row['mean']:.0f} % of the rows of a "
             f"model on average, {row['lowest']:.0f} % of the worst{basis}."
         )
     versions = "; ".join(
         f"{name} {', '.join(found)}" for name, found in content["engine_versions"].items()
     )
-    st.caption(
+    finding.caption(
         f"Engine versions: {versions}. A newer engine reads about 10 % faster than these rows."
     )
     own_points(asked, calibration)
@@ -59,8 +58,8 @@ def own_points(asked: Question, calibration: Calibration) -> None:
     frame = what_if_frames.own(asked.points, calibration)
     if frame.empty:
         return
-    st.markdown("**Against what was measured and imported here** (vLLM, at TP=1 and above)")
-    st.caption(
+    finding.say("**Against what was measured and imported here** (vLLM, at TP=1 and above)")
+    finding.caption(
         "Each point is predicted without itself: from nothing, and from one GPU's point of the "
         "same model and load where there is one."
     )

@@ -44,15 +44,20 @@ def test_the_report_of_each_explorer_holds_its_charts_conditions_and_method(
         made[title] = finding_report.build(title, list(parts), results, topic, WHEN)
 
     monkeypatch.setattr(finding_report, "offer", keep)
-    for slug in ("allreduce", "speedup"):
+    for slug in ("allreduce", "speedup", "link-ab", "what-if"):
         assert not open_page(slug).exception
-    for title, sentence in (("AllReduce", "transfer"), ("Speedup", "TP=2 makes this model")):
+    for title, sentence in (
+        ("AllReduce", "transfer"),
+        ("Speedup", "TP=2 makes this model"),
+        ("Link A/B", "instead of B"),
+        ("What-if", "requests at a time"),
+    ):
         html = text_of(made[title])
         assert html.count("<svg") >= 2
         assert sentence in html
         assert "2026-01-02 03:04 UTC" in html
-        assert "H200" in html
-        assert ">Conditions</h2>" in html
+        # a prediction has no runs of its own, and says what it was asked
+        assert (">Conditions</h2>" in html) is (title != "What-if")
         assert ">Method</h2>" in html
         assert len(html) < 3_000_000
         # self-contained: nothing is fetched, nothing runs
@@ -62,7 +67,7 @@ def test_the_report_of_each_explorer_holds_its_charts_conditions_and_method(
 
 
 def test_the_button_is_there_and_makes_the_file(first_start: Engine, open_page: OpenPage) -> None:
-    for slug in ("allreduce", "speedup"):
+    for slug in ("allreduce", "speedup", "link-ab", "what-if"):
         labels = [button.proto.label for button in open_page(slug).get("download_button")]
         assert labels.count("Report") == 1
 
