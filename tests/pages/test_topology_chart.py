@@ -38,6 +38,24 @@ def test_bridged_pairs_are_arcs_over_one_host_bridge() -> None:
     assert len(edges(made, "PCIe path")) == 4
 
 
+def test_more_nvlinks_are_a_thicker_line() -> None:
+    links = uniform(4, "PHB")
+    for i, j, code in ((0, 1, "NV1"), (1, 2, "NV4"), (2, 3, "NV18")):
+        links[i][j] = links[j][i] = code
+    made = drawing(links, names(4))
+    assert list(edges(made, "direct link").values()) == [1, 4, 18]
+    assert set(edges(made, "PCIe path").values()) == {1}
+    layers = topology.graph(made).to_dict()["layer"]
+    (width,) = [
+        layer["encoding"]["strokeWidth"]
+        for layer in layers
+        if "strokeWidth" in layer.get("encoding", {})
+    ]
+    assert width["field"] == "links"
+    low, high = width["scale"]["range"]
+    assert 0 < low < high
+
+
 def test_a_full_mesh_is_one_node_with_an_edge_a_gpu() -> None:
     made = drawing(uniform(8, "NV18"), names(8), [0] * 4 + [1] * 4)
     assert "every pair NV18" in labels(made)
