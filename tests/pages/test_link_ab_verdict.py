@@ -200,7 +200,7 @@ def test_another_driver_and_thread_count_are_named(database: Engine) -> None:
     )
     assert "OMP_NUM_THREADS differs (1 against 16)" in found
     assert "OMP_NUM_THREADS of the servers' processes differs (1 against 16)" in found
-    assert "driver 580.1 against 570.9" in found
+    assert "driver differs (580.1 against 570.9)" in found
 
 
 def test_confounds_come_before_other_warnings(database: Engine, open_page: Any) -> None:
