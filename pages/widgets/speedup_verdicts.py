@@ -1,5 +1,6 @@
 """What the Speedup page says first of a case: does TP pay, why, what could still be gained."""
 
+import re
 from collections.abc import Sequence
 
 from models.scaling_alone import alone_sentence, served_sentence
@@ -12,6 +13,8 @@ from pages.widgets.plain import plain
 from pages.widgets.speedup_cases import Case, Point
 from pages.widgets.speedup_pairs import paired
 
+# the load that a runner's remark is about
+_LOAD = re.compile(r"[Bb]atch (\d+), KV (\d+)")
 # how a wall clock was driven, to be read after a time
 _DRIVEN = {
     "wall_graph": "launched as one graph",
@@ -33,7 +36,8 @@ def verdicts(cases: Sequence[Case]) -> None:
             finding.caption(f"No verdict yet: {missing} is not measured for this case.")
         for point in multiple if single is not None else ():
             finding.say(f"- {plain(_judged(case, single, point), 2000)}")
-        for notice in dict.fromkeys(text for point in case.points.values() for text in point.notes):
+        notes = [text for point in case.points.values() for text in point.notes]
+        for notice in dict.fromkeys(text for text in notes if _concerns(text, case)):
             finding.caption(f"⚠ {plain(_in_words(notice), 1000)}")
 
 
@@ -60,6 +64,12 @@ def _judged(case: Case, single: Point, point: Point) -> str:
         said.append("Fewer than three rounds: direction only, no interval.")
     said += [served_sentence(pair.alone, pair.here), ceiling_sentence(point.times)]
     return " ".join(part for part in said if part)
+
+
+def _concerns(notice: str, case: Case) -> bool:
+    """Whether a run's remark is about this case: one that names another load is not."""
+    load = _LOAD.search(notice)
+    return load is None or (int(load[1]), int(load[2])) == (case.batch, case.kv_len)
 
 
 def _in_words(notice: str) -> str:

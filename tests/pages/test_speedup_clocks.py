@@ -4,6 +4,7 @@ import pytest
 from decode_runs import at_url, decode_run, pair, single, text_of
 
 from db import runs
+from models.result import Notice
 from pages.charts import speedup as pictures
 from pages.widgets import environment_compare, speedup_frames
 from pages.widgets.speedup_cases import build, with_costs
@@ -257,3 +258,19 @@ def test_a_narrower_slot_under_load_is_a_condition_that_explains(database):
     right = runs.store(database, single(1.5), telemetry=telemetry(8))
     (said,) = environment_compare.offer(database, left, right)
     assert said.startswith("pcie_width differs (16 against 8). Half the lanes")
+
+
+def test_a_remark_about_another_load_of_the_run_is_left_out(database):
+    texts = (
+        "wall_eager, batch 1, KV 1024: the rounds lie 63% apart.",
+        "wall_eager, batch 8, KV 1024: the rounds lie 25% apart.",
+        "A remark about the run.",
+    )
+    notices = [Notice(code="spread", text=text) for text in texts]
+    runs.store(database, single(warnings=notices))
+    words = text_of(at_url())
+    assert (
+        "Wall clock, launched piece by piece, batch 1, KV 1024: the rounds lie 63% apart" in words
+    )
+    assert "A remark about the run." in words
+    assert "25% apart" not in words
