@@ -69,6 +69,11 @@ def words(code: str) -> str:
     return known.label if known else code
 
 
+def in_words(name: str, value: object) -> str:
+    """A dimension of a number for people: a clock by its words, others by name and value."""
+    return words(str(value)) if name == "clock" else f"{name} {value}"
+
+
 def wall_of(definitions: Mapping[str, str]) -> str | None:
     """The wall clock of a step.
 

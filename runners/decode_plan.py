@@ -18,6 +18,7 @@ _COMPILE_S = 25.0
 _DRAW_BYTES_PER_S = {"cpu": 2e8, "cuda": 2e10}
 _READ_BYTES_PER_S = {"cpu": 4e9, "cuda": 1e12}
 _LAUNCH_S = {"cpu": 4e-3, "cuda": 3e-4}  # a layer, launched one by one
+_ENGINE_S = 1e-3  # an engine's work around one graph
 
 
 def decode_seconds(spec: DecodeSpec) -> float:
@@ -31,7 +32,8 @@ def decode_seconds(spec: DecodeSpec) -> float:
     weights = memory_need(arch, spec.tp, 1, 1, dtype_bytes=width, device=device).weights
     step_s = weights / _READ_BYTES_PER_S[device]
     eager_s = step_s + arch.layers * _LAUNCH_S[device] * spec.tp ** (device == "cpu")
-    a_round = sum(eager_s if clock == "wall_eager" else step_s for clock in spec.clocks)
+    of_clock = {"wall_eager": eager_s, "wall_served": step_s + _ENGINE_S}
+    a_round = sum(of_clock.get(clock, step_s) for clock in spec.clocks)
     is_fused = device == "cuda" and spec.compile and set(spec.clocks) != {"wall_eager"}
     case_s = (_COMPILE_S if is_fused else 0.0) + 3.0 * (device == "cuda")
     case_s += spec.rounds * spec.steps_per_round * a_round

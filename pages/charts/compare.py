@@ -8,6 +8,7 @@ import pandas as pd
 
 from models.metrics import METRICS
 from models.side_by_side import Row
+from models.step_clocks import in_words
 from pages.charts.theme import ROW, colour, message_sizes, names_above, shape
 
 AXIS_TITLES = {
@@ -27,7 +28,7 @@ def frame(rows: Sequence[Row], labels: Sequence[str], x: str | None) -> pd.DataF
     """Long form: run, value, change, one column a dimension, and those off the axis in words."""
     found = []
     for row in rows:
-        where = ", ".join(f"{name} {value}" for name, value in row.dims.items() if name != x)
+        where = ", ".join(in_words(name, value) for name, value in row.dims.items() if name != x)
         for index, cell in enumerate(row.cells):
             if cell is not None:
                 found.append(

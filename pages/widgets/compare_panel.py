@@ -14,6 +14,8 @@ from models.errors import NotFound
 from models.metrics import METRICS
 from models.result import Result
 from models.side_by_side import Row
+from models.step_clocks import in_words
+from models.step_clocks import words as clock_words
 from pages.charts import compare as drawing
 from pages.widgets.badges import badge
 from pages.widgets.downloads import chart, table
@@ -148,9 +150,15 @@ def choices(rows: Sequence[Row]) -> dict[str, str]:
         words = known.label if row.statistic == "value" else f"{known.label}, {row.statistic}"
         words = f"{words} ({row.unit})" if row.unit else words
         if len(several[f"{row.metric}|{row.statistic}"]) > 1:
-            words += ", meant in two ways" if row.reason else f", as {row.meanings[0]}"
+            words += ", meant in two ways" if row.reason else f", {_meant(row)}"
         found.setdefault(_choice(row), words)
     return found
+
+
+def _meant(row: Row) -> str:
+    """What tells a quantity from its namesake: its clock, else its definition."""
+    clock = row.dims.get("clock")
+    return clock_words(str(clock)) if clock else f"as {row.meanings[0]}"
 
 
 def _takeaway(rows: Sequence[Row], labels: Sequence[str]) -> str:
@@ -235,7 +243,7 @@ def numbers(rows: Sequence[Row], labels: Sequence[str]) -> pd.DataFrame:
     for row in rows:
         known = METRICS[row.metric]
         line: dict[str, object] = {"quantity": known.label, "statistic": row.statistic}
-        line["where"] = ", ".join(f"{name} {value}" for name, value in row.dims.items())
+        line["where"] = ", ".join(in_words(name, value) for name, value in row.dims.items())
         line["unit"] = row.unit
         line["as"] = ", ".join(row.meanings)
         for label, cell in zip(labels, row.cells, strict=True):

@@ -11,6 +11,7 @@ from models import result as result_shape
 from models.errors import LinkworthError
 from models.metrics import METRICS
 from models.result import Result
+from models.step_clocks import words as clock_words
 from pages.widgets import run_telemetry, store
 from pages.widgets.badges import badge
 from pages.widgets.downloads import table
@@ -58,9 +59,11 @@ def render(run_id: str) -> None:
     if frame.empty:
         st.info("This run holds no measurement; its conditions below say what was tried.")
     else:
-        table(
-            frame, f"run-{run_id[:8]}", f"{len(frame)} measurements of this run", key="run-values"
-        )
+        shown = frame
+        if "clock" in frame:
+            shown = frame.assign(clock=frame["clock"].map(clock_words, na_action="ignore"))
+        words = f"{len(frame)} measurements of this run"
+        table(shown, f"run-{run_id[:8]}", words, key="run-values", file=frame)
     with right:
         st.download_button(
             "Result as JSON",

@@ -56,3 +56,22 @@ def test_only_a_link_that_works_needs_no_next_step():
     for states in (("refused",), ("passed", "wrong"), ("passed", "hang"), ("passed", "failed"), ()):
         assert verdict(outcomes(*states)).next_step
     assert verdict(outcomes("passed", "passed", "passed")).next_step == ""
+
+
+@pytest.mark.parametrize(
+    ("states", "words"),
+    [
+        (
+            ("passed", "wrong"),
+            ("NCCL_P2P_DISABLE=1", "--disable-custom-all-reduce", "driver", "ACS", "IOMMU"),
+        ),
+        (("passed", "hang"), ("NCCL_P2P_DISABLE=1", "--disable-custom-all-reduce", "ACS", "Xid")),
+        (("passed", "failed"), ("log", "Xid")),
+        (("refused",), ("driver", "ACS", "IOMMU", "NCCL_P2P_LEVEL=SYS")),
+        (("passed", "passed", "slower"), ("NCCL_P2P_LEVEL=PIX", "NCCL_P2P_DISABLE=1")),
+    ],
+)
+def test_each_answer_has_the_step_that_fits_it(states, words):
+    step = verdict(outcomes(*states)).next_step
+    for word in words:
+        assert word in step

@@ -381,3 +381,15 @@ def test_from_the_driver_s_answer_to_a_sentence_on_the_page(
     if not shown:
         assert "There is no GPU to show here." in texts(at)
         assert any(button.key == "check-cpu" for button in at.button)
+
+
+def test_a_file_can_be_uploaded_in_place_of_a_paste(
+    database: Engine, page: Callable[..., AppTest]
+) -> None:
+    table = "\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tNV4\t X \n"
+    at = page()
+    at.get("file_uploader")[0].upload("their-machine.txt", table.encode(), "text/plain")
+    at.button(key="describe").click().run()
+    assert not at.exception
+    assert "their-machine.txt" in at.markdown[0].value
+    assert runs.load(database, param(at, "runs")).origin == "described"
