@@ -32,7 +32,7 @@ def decode_seconds(spec: DecodeSpec) -> float:
     weights = memory_need(arch, spec.tp, 1, 1, dtype_bytes=width, device=device).weights
     step_s = weights / _READ_BYTES_PER_S[device]
     eager_s = step_s + arch.layers * _LAUNCH_S[device] * spec.tp ** (device == "cpu")
-    of_clock = {"wall_eager": eager_s, "wall_served": step_s + _ENGINE_S}
+    of_clock: dict[str, float] = {"wall_eager": eager_s, "wall_served": step_s + _ENGINE_S}
     a_round = sum(of_clock.get(clock, step_s) for clock in spec.clocks)
     is_fused = device == "cuda" and spec.compile and set(spec.clocks) != {"wall_eager"}
     case_s = (_COMPILE_S if is_fused else 0.0) + 3.0 * (device == "cuda")
