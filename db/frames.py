@@ -1,7 +1,7 @@
 """Tables for pages: every query returns a DataFrame or plain dicts, and none asks row by row."""
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import pandas as pd
 from sqlalchemy import ColumnElement, Engine, Select, func, or_, select
@@ -35,56 +35,46 @@ _NUMBERS = frozenset(
 )
 
 
-def list_runs(
-    engine: Engine,
-    *,
-    kinds: Collection[str] | None = None,
-    origins: Collection[str] | None = None,
-    validities: Collection[str] | None = None,
-    study: str | None = None,
-    text: str | None = None,
-    hosts: Collection[str] | None = None,
-    ids: Collection[str] | None = None,
-    evaluations: Collection[str] | None = None,
-    shipped: bool | None = None,
-    limit: int = 500,
-    offset: int = 0,
-) -> pd.DataFrame:
-    """Runs, newest first, one row each; ``reasons`` is a list, times carry their zone.
+class RunFilter(TypedDict, total=False):
+    """Which runs are asked for; what is absent or None does not restrict.
 
-    ``hosts``, ``ids`` and ``evaluations`` are ids of machines, runs and plans. ``shipped`` asks
-    only for those that came with the code, or only for all others.
+    Attributes:
+        kinds: Kinds of result.
+        origins: measured, imported, published, …
+        validities: valid, suspect, invalid.
+        study: Id of the study they belong to.
+        text: Words that must all stand in what a list shows of a run.
+        hosts: Ids of machines.
+        ids: Ids of runs.
+        evaluations: Ids of plans.
+        shipped: Only those that came with the code, or only all others.
     """
-    statement = _filtered(
-        select(*_LISTED), kinds=kinds, origins=origins, validities=validities, study=study,
-        text=text, hosts=hosts, ids=ids, evaluations=evaluations,
-        shipped=shipped,
-    )  # fmt: skip
+
+    kinds: Collection[str] | None
+    origins: Collection[str] | None
+    validities: Collection[str] | None
+    study: str | None
+    text: str | None
+    hosts: Collection[str] | None
+    ids: Collection[str] | None
+    evaluations: Collection[str] | None
+    shipped: bool | None
+
+
+def list_runs(
+    engine: Engine, *, limit: int = 500, offset: int = 0, **filters: Unpack[RunFilter]
+) -> pd.DataFrame:
+    """Runs, newest first, one row each; ``reasons`` is a list, times carry their zone."""
+    statement = _filtered(select(*_LISTED), filters)
     statement = statement.order_by(Run.created_at.desc(), Run.number.desc())
     with reading(engine) as connection:
         rows = connection.execute(statement.limit(limit).offset(offset)).all()
     return _frame(rows, [column.key for column in _LISTED])
 
 
-def count(
-    engine: Engine,
-    *,
-    kinds: Collection[str] | None = None,
-    origins: Collection[str] | None = None,
-    validities: Collection[str] | None = None,
-    study: str | None = None,
-    text: str | None = None,
-    hosts: Collection[str] | None = None,
-    ids: Collection[str] | None = None,
-    evaluations: Collection[str] | None = None,
-    shipped: bool | None = None,
-) -> int:
+def count(engine: Engine, **filters: Unpack[RunFilter]) -> int:
     """How many runs ``list_runs`` would list without a limit."""
-    statement = _filtered(
-        select(func.count()).select_from(Run), kinds=kinds, origins=origins,
-        validities=validities, study=study, text=text, hosts=hosts, ids=ids,
-        evaluations=evaluations, shipped=shipped,
-    )  # fmt: skip
+    statement = _filtered(select(func.count()).select_from(Run), filters)
     with reading(engine) as connection:
         return int(connection.execute(statement).scalar_one())
 
@@ -207,36 +197,25 @@ def rounds(engine: Engine, run_id: str) -> pd.DataFrame:
     return _frame(rows, [column.key for column in columns])
 
 
-def _filtered(
-    statement: Select[Any],
-    *,
-    kinds: Collection[str] | None,
-    origins: Collection[str] | None,
-    validities: Collection[str] | None,
-    study: str | None,
-    text: str | None,
-    hosts: Collection[str] | None,
-    ids: Collection[str] | None,
-    evaluations: Collection[str] | None,
-    shipped: bool | None,
-) -> Select[Any]:
+def _filtered(statement: Select[Any], filters: RunFilter) -> Select[Any]:
     for column, wanted in (
-        (Run.kind, kinds),
-        (Run.origin, origins),
-        (Run.validity, validities),
-        (Run.host_id, hosts),
-        (Run.id, ids),
-        (Run.evaluation_id, evaluations),
+        (Run.kind, filters.get("kinds")),
+        (Run.origin, filters.get("origins")),
+        (Run.validity, filters.get("validities")),
+        (Run.host_id, filters.get("hosts")),
+        (Run.id, filters.get("ids")),
+        (Run.evaluation_id, filters.get("evaluations")),
     ):
         if wanted is not None:
             statement = statement.where(column.in_(list(wanted)))
+    study, shipped = filters.get("study"), filters.get("shipped")
     if study is not None:
         statement = statement.where(Run.study == study)
     if shipped is not None:
         # by the seeds' names, which an index answers: "is not null" would read every run there is
         came = select(Run.number).where(Run.seed.in_(select(Seed.name)))
         statement = statement.where(Run.number.in_(came) if shipped else Run.number.not_in(came))
-    for word in (text or "")[:_MOST_SEARCHED].split():
+    for word in (filters.get("text") or "")[:_MOST_SEARCHED].split():
         searched = (
             Run.title, Run.headline, Run.study, Run.arm, Run.tool, Run.host_label, Run.kind,
             Run.evaluation_id, Run.id,

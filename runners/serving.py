@@ -5,20 +5,19 @@
 The tool's own result files are kept beside the result, in the folder ``R.files``.
 """
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 from models.result import Result
-from runners.events import Events, main_program
+from runners.events import Events
 from runners.serving_check import abnormal_inputs, check_outputs
 from runners.serving_draft import Draft, new_draft
 from runners.serving_host import Fleet, fleet
 from runners.serving_outcome import Outcome, load_dims, words_of
+from runners.serving_program import serving_program
 from runners.serving_rounds import read_outcome
 from runners.serving_team import Progress, Setting, Team, work_natively
 from runners.serving_watch import Watch
@@ -225,14 +224,7 @@ def _abnormal(draft: Draft, load: Workload, number: int, servers: Fleet) -> None
 
 def main(argv: list[str] | None = None) -> int:
     """Run as a program."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--result", type=Path)
-    parser.add_argument("--events", default="-")
-    known, _ = parser.parse_known_args(argv)
-    files = known.result.with_name(f"{known.result.name}.files") if known.result else None
-    # a worker listens on a pipe and samples the GPUs itself; by hand the result carries the samples
-    by_hand = not str(known.events).startswith("/dev/fd/")
-    return main_program("serving", partial(run, files=files, telemetry=by_hand), argv)
+    return serving_program("serving", run, argv)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ One window is one round of the result: its latencies, failures and timeouts. The
 are asked before, again and again, and after.
 """
 
-import argparse
 import sys
 import tempfile
 import threading
@@ -18,7 +17,7 @@ from models.errors import RunTimedOut
 from models.result import Result
 from models.serving import DEFINITION, figures, output_distance
 from models.serving_energy import energy, median_in
-from runners.events import Events, main_program
+from runners.events import Events
 from runners.serving_check import OutputCheck, check_outputs
 from runners.serving_client import Timed
 from runners.serving_draft import Draft, new_draft
@@ -26,6 +25,7 @@ from runners.serving_host import Fleet, fleet
 from runners.serving_interleaved import thinned
 from runners.serving_native import Loop, as_requests
 from runners.serving_outcome import load_dims
+from runners.serving_program import serving_program
 from runners.serving_watch import Watch
 from runners.spec import SoakSpec
 
@@ -265,13 +265,7 @@ class _Tally:
 
 def main(argv: list[str] | None = None) -> int:
     """Run as a program."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--result", type=Path)
-    parser.add_argument("--events", default="-")
-    known, _ = parser.parse_known_args(argv)
-    files = known.result.with_name(f"{known.result.name}.files") if known.result else None
-    by_hand = not str(known.events).startswith("/dev/fd/")
-    return main_program("soak", partial(run, files=files, telemetry=by_hand), argv)
+    return serving_program("soak", run, argv)
 
 
 if __name__ == "__main__":
