@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from importers.draft import Draft, number
-from models.result import Kind, Result
+from models.result import Kind
 
 # how a table writes a number type -> how we do
 DTYPES = {
@@ -130,11 +130,6 @@ def to_draft(run: Run) -> Draft:
         _numbers(run, draft, n_gpus)
         _judge(run, draft)
     return draft
-
-
-def to_results(runs: Sequence[Run]) -> list[Result]:
-    """Results of the runs; those that are no measurement carry their reason and no number."""
-    return [to_draft(run).result() for run in runs]
 
 
 def _unusable(run: Run) -> str | None:

@@ -49,8 +49,3 @@ def plain(origin: str) -> str:
 def plain_validity(validity: str) -> str:
     """Validity in words without markup."""
     return _VALIDITY[validity][1]
-
-
-def plain_state(state: str) -> str:
-    """Job state in words without markup."""
-    return _STATE[state][1]
