@@ -200,7 +200,13 @@ def break_even(frame: pd.DataFrame, title: str) -> alt.LayerChart:
         title: Title of the size axis, with its unit.
     """
     x = alt.X("size:Q", title=title, scale=alt.Scale(type="log", nice=True))
-    y = alt.Y("speedup:Q", title="Speedup over one GPU", scale=alt.Scale(zero=False))
+    # both axes in logarithms: the line between two points crosses 1 where the sentence says
+    y = alt.Y(
+        "speedup:Q",
+        title="Speedup over one GPU",
+        scale=alt.Scale(type="log", nice=False, padding=12),
+        axis=alt.Axis(tickCount=6, format=".3~g"),
+    )
     base = alt.Chart(frame).encode(x=x)
     layers: list[alt.Chart] = [
         alt.Chart(pd.DataFrame({"one": [1.0]})).mark_rule(color=GREY).encode(y=alt.Y("one:Q")),
