@@ -23,8 +23,9 @@ worker: $(VENV)/.app
 test: $(VENV)/.dev
 	$(PYTEST) -m "not slow and not gpu"
 
+# one after the other: real servers need both cores, and some tests slow one down on purpose
 test-all: $(VENV)/.dev
-	$(PYTEST) -m "slow and not gpu"
+	$(BIN)/python -m pytest -m "slow and not gpu"
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

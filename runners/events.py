@@ -27,7 +27,7 @@ from models.errors import InvalidSpec, LinkworthError, RunCancelled, RunTimedOut
 from models.result import VERSION, Result, Tool, dump, utc_now
 from models.secrets import scrub_text
 from runners import environment
-from runners.processes import EXIT_CANCELLED, end_process_group
+from runners.processes import EXIT_CANCELLED, end_process_group, kill_others
 from runners.spec import Spec, parse_spec
 
 EXIT_OK = 0
@@ -262,6 +262,8 @@ def main_program(
             # what was seen last, a server's log for example; the sentence stays the last line
             sys.stderr.writelines(f"{line}\n" for line in scrub_text(error.detail).splitlines())
         _say(error)
+        if isinstance(error, RunCancelled) and argv is None:  # as a program: nothing else is here
+            kill_others()
         return exit_code_for(error)
     if result.validity == "invalid":
         _say(LinkworthError(" ".join(result.reasons)))

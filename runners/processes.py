@@ -22,6 +22,19 @@ def end_process_group() -> None:
     os._exit(EXIT_CANCELLED)
 
 
+def kill_others() -> list[int]:
+    """Kill whatever of this run slipped past its own clean-up: a fork on the way to its program.
+
+    Returns:
+        Processes that are still there after two seconds.
+    """
+    deadline = time.monotonic() + _FAREWELL_S
+    # as above: they are nobody's children any more, so there is nothing to wait on
+    while (left := signal_others(signal.SIGKILL)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
 def signal_others(number: int) -> list[int]:
     """Send a signal to this process's descendants, and to its group where it leads one."""
     me, leads = os.getpid(), os.getpgrp() == os.getpid()

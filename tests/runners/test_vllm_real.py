@@ -146,7 +146,7 @@ def servers_left(group: int | None = None) -> list[str]:
     """
     mine = os.getpgid(0) if group is None else group
     return [
-        entry.name
+        f"{entry.name} {_command(entry)[:150].decode(errors='replace')}"
         for entry in Path("/proc").glob("[0-9]*")
         if _group(entry) == mine
         and any(sign in _command(entry) for sign in (b"VLLM::", b"vllm.entrypoints"))
