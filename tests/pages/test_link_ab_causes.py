@@ -28,7 +28,8 @@ def _in_the_navigation(
     [
         ("slow_client", "Queue: ", "outside the server (client or network)"),
         ("queue", "Queue: ", "in its queue"),
-        ("slow_compute", "Compute: ", "TP=1 has no link"),
+        # what else the machine does meanwhile may be part of the reason
+        ("slow_compute", "Compute: ", "prefill and decode take"),
     ],
 )
 def test_the_page_names_what_is_slow(
