@@ -46,15 +46,16 @@ def test_the_report_of_each_explorer_holds_its_charts_conditions_and_method(
     monkeypatch.setattr(finding_report, "offer", keep)
     for slug in ("allreduce", "speedup", "link-ab", "what-if"):
         assert not open_page(slug).exception
-    for title, sentence in (
-        ("AllReduce", "transfer"),
-        ("Speedup", "TP=2 makes this model"),
-        ("Link A/B", "instead of B"),
-        ("What-if", "requests at a time"),
+    for title, sentence, card in (
+        ("AllReduce", "transfer", "H200"),
+        ("Speedup", "TP=2 makes this model", "H200"),
+        ("Link A/B", "instead of B", "RTX 3090"),
+        ("What-if", "requests at a time", "H200"),
     ):
         html = text_of(made[title])
         assert html.count("<svg") >= 2
         assert sentence in html
+        assert card in html
         assert "2026-01-02 03:04 UTC" in html
         # a prediction has no runs of its own, and says what it was asked
         assert (">Conditions</h2>" in html) is (title != "What-if")

@@ -1,5 +1,6 @@
 """Slow in the queue or slow to compute: Link A/B names which, on arms of a stand-in server."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,10 @@ def _in_the_navigation(
 @pytest.mark.parametrize(
     ("fault", "words", "where"),
     [
-        ("slow_client", "Queue: ", "outside the server (client or network)"),
+        ("slow_client", "Queue: ", r"outside the server \(client or network\)"),
         ("queue", "Queue: ", "in its queue"),
-        # what else the machine does meanwhile may be part of the reason
-        ("slow_compute", "Compute: ", "prefill and decode take"),
+        # with the reason that holds: on a machine that is busy beside it, the rate that was left
+        ("slow_compute", "Compute: ", r"and (TP=1 has no link|the compute rate was \d+% lower)\.$"),
     ],
 )
 def test_the_page_names_what_is_slow(
@@ -42,4 +43,4 @@ def test_the_page_names_what_is_slow(
         keep_as(database, name, run(spec, Events(str(folder / "events.jsonl"))))
     (found,) = causes_said(open_page, "alone", "disturbed")
     assert words in found
-    assert where in found
+    assert re.search(where, found), found
