@@ -87,3 +87,19 @@ def open_page() -> Callable[..., AppTest]:
         return AppTest.from_string(script, default_timeout=30).run()
 
     return opened
+
+
+@pytest.fixture
+def page(first_start: Engine) -> Callable[..., AppTest]:
+    """Open a page alone, after the first start; it must not fail."""
+
+    def opened(slug: str, **query: str) -> AppTest:
+        script = f"from pages.{slug}_page import render\nrender()"
+        at = AppTest.from_string(script, default_timeout=60)
+        for name, value in query.items():
+            at.query_params[name] = value
+        at.run()
+        assert not at.exception
+        return at
+
+    return opened

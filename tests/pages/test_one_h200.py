@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
 from sqlalchemy import Engine
 from streamlit.testing.v1 import AppTest
 
@@ -11,20 +10,6 @@ from pages.widgets.speedup_cases import Case, build
 
 STUDY = "one-h200"
 Page = Callable[..., AppTest]
-
-
-@pytest.fixture
-def page(first_start: Engine) -> Page:
-    def opened(slug: str, **query: str) -> AppTest:
-        script = f"from pages.{slug}_page import render\nrender()"
-        at = AppTest.from_string(script, default_timeout=60)
-        for name, value in query.items():
-            at.query_params[name] = value
-        at.run()
-        assert not at.exception
-        return at
-
-    return opened
 
 
 def said(at: AppTest) -> str:

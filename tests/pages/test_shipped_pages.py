@@ -14,20 +14,6 @@ from pages.widgets.speedup_cases import build
 Page = Callable[..., AppTest]
 
 
-@pytest.fixture
-def page(first_start: Engine) -> Page:
-    def opened(slug: str, **query: str) -> AppTest:
-        script = f"from pages.{slug}_page import render\nrender()"
-        at = AppTest.from_string(script, default_timeout=60)
-        for name, value in query.items():
-            at.query_params[name] = value
-        at.run()
-        assert not at.exception
-        return at
-
-    return opened
-
-
 def words(at: AppTest) -> str:
     kinds = (at.markdown, at.caption, at.info, at.warning, at.error)
     return "\n".join(str(element.value) for kind in kinds for element in kind)
