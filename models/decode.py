@@ -16,6 +16,11 @@ PLAIN_FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 # Context, libraries, communicator buffers and captured graphs of one process, beside the model.
 RESERVE_BYTES = {"cuda": 2_000_000_000, "cpu": 300_000_000}
 
+# Positions go round within this many after the KV length, so that a table of them stays small.
+POSITION_SPAN = 1024
+# Positions that a page of a cache holds; what paged caches use by default.
+PAGE = 16
+
 
 @dataclass(frozen=True)
 class StepCost:
@@ -211,6 +216,11 @@ def floor_ms(
     return max(from_bytes, from_flops)
 
 
+def pages_for(positions: int) -> int:
+    """Pages that hold so many positions of one sequence."""
+    return -(-positions // PAGE)
+
+
 def memory_need(
     arch: Architecture,
     tp: int,
@@ -219,6 +229,7 @@ def memory_need(
     *,
     dtype_bytes: int = 2,
     device: str = "cuda",
+    paged: bool = False,
 ) -> MemoryNeed:
     """Memory of one rank, computed before anything is built.
 
@@ -229,6 +240,7 @@ def memory_need(
         kv_len: Longest KV length of the run.
         dtype_bytes: Bytes of one weight, activation and cached element.
         device: ``cuda`` or ``cpu``; decides the reserve.
+        paged: Whether a paged cache for the longest sequences stands beside the step's own.
 
     Returns:
         The terms. Weights are drawn whole before they are cut to the rank's share, so the largest
@@ -241,10 +253,11 @@ def memory_need(
     embedding = vocab_rows_a_rank(arch, tp) * arch.hidden * dtype_bytes
     held = cost.weight_bytes + (0 if arch.tied_embeddings else embedding)
     widest = max(arch.vocab, arch.intermediate) * arch.hidden * dtype_bytes
+    positions = kv_len + (PAGE * pages_for(kv_len - 1 + POSITION_SPAN) if paged else 0)
     a_token = 8 * arch.hidden + 3 * arch.intermediate + 4 * vocab_rows_a_rank(arch, tp)
     return MemoryNeed(
         weights=held,
-        kv_cache=cost.kv_bytes,
+        kv_cache=cost.kv_bytes // kv_len * positions,
         activations=batch * a_token * dtype_bytes + widest,
         reserve=RESERVE_BYTES[device],
     )

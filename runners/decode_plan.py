@@ -48,8 +48,9 @@ def largest_need(
     kv_lens: Sequence[int],
     dtype: str = "bfloat16",
     device: str = "cuda",
+    clocks: Sequence[str] = (),
 ) -> MemoryNeed:
-    """Memory that each rank needs for the largest batch and KV length.
+    """Memory that each rank needs for the largest batch and KV length, all clocks read.
 
     Raises:
         InvalidSpec: The model cannot be built so; says why.
@@ -58,7 +59,13 @@ def largest_need(
     for batch, kv_len in itertools.product(batches, kv_lens):
         check_decode(arch, tp, kv_len, batch)
     return memory_need(
-        arch, tp, max(batches), max(kv_lens), dtype_bytes=_WIDTHS[dtype], device=device
+        arch,
+        tp,
+        max(batches),
+        max(kv_lens),
+        dtype_bytes=_WIDTHS[dtype],
+        device=device,
+        paged="wall_served" in clocks,
     )
 
 
@@ -135,7 +142,7 @@ def decode_jobs(
             }
         )
         assert isinstance(spec, DecodeSpec)  # noqa: S101  (by its kind)
-        need = largest_need(model, tp, spec.batches, spec.kv_lens, spec.dtype, device)
+        need = largest_need(model, tp, spec.batches, spec.kv_lens, spec.dtype, device, spec.clocks)
         if memory_bytes is not None and need.total > memory_bytes:
             raise OutOfMemory(
                 f"At TP={tp} each GPU needs {need.words}, and the smallest one has "

@@ -12,7 +12,7 @@ from models.decode import MemoryNeed, check_memory, memory_need, memory_words
 from models.errors import OutOfMemory, ValuesWrong
 from runners import environment
 from runners.decode_clocks import ReplayLoop, WallLoop, warm_up
-from runners.decode_served import ServedLoop
+from runners.decode_served import ServedLoop, pages_of
 from runners.decode_step import (
     Collectives,
     Model,
@@ -60,7 +60,15 @@ def _need(spec: DecodeSpec) -> MemoryNeed:
     arch = read_config(spec.model)
     width = torch.tensor([], dtype=getattr(torch, spec.dtype)).element_size()
     needs = [
-        memory_need(arch, spec.tp, batch, kv_len, dtype_bytes=width, device=spec.device)
+        memory_need(
+            arch,
+            spec.tp,
+            batch,
+            kv_len,
+            dtype_bytes=width,
+            device=spec.device,
+            paged="wall_served" in spec.clocks,
+        )
         for batch in spec.batches
         for kv_len in spec.kv_lens
     ]
@@ -256,12 +264,13 @@ def _graph_loops(
 
 def _served(step: Step, blocks: Blocks, collectives: Collectives) -> ServedLoop:
     """The layers in a graph of their own, and an engine's work around it."""
-    hidden = torch.empty_like(step.hidden(blocks, collectives))
+    pages = pages_of(step)
+    hidden = torch.empty_like(step.hidden(blocks, collectives, pages))
 
     def layers() -> None:
-        hidden.copy_(step.hidden(blocks, collectives))
+        hidden.copy_(step.hidden(blocks, collectives, pages))
 
-    return ServedLoop(step, capture(layers).replay, hidden, collectives)
+    return ServedLoop(step, capture(layers).replay, hidden, pages, collectives)
 
 
 def _check_same_token(rank: Rank, step: Step, collectives: Collectives) -> None:

@@ -16,6 +16,8 @@ from runners.spec import DecodeSpec
 FEWEST_ROUNDS = 3
 SPREAD = 0.10  # rounds further apart than this are warned about
 
+# 2: keys and values also go through a page table, by a kernel of its own in each layer
+_VERSIONS = {"wall_served": 2}
 _WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4}
 
 
@@ -119,7 +121,7 @@ def slowest(by_rank: list[list[list[float]]]) -> list[list[float]]:
 def _definition(clock: str, case: dict[str, Any]) -> str:
     """Kernels differ between fused and plain steps: two definitions, never one axis."""
     plain = "" if case["is_fused"] or clock == "wall_eager" else "plain-"
-    return f"linkworth:decode-{plain}{clock.replace('_', '-')}:1"
+    return f"linkworth:decode-{plain}{clock.replace('_', '-')}:{_VERSIONS.get(clock, 1)}"
 
 
 def _statistics(

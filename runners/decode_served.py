@@ -11,15 +11,13 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from models.decode import PAGE, pages_for
 from runners.decode_clocks import DISCARDED
-from runners.decode_step import Collectives, Step
+from runners.decode_step import Collectives, Pages, Step
 from runners.decoder import PLAIN, logits_of
 
-# positions that a page of the cache holds; what paged caches use by default
-PAGE = 16
 
-
-class Pages:
+class Books:
     """The host's books of a paged cache: which page holds which positions of which sequence.
 
     Args:
@@ -28,7 +26,7 @@ class Pages:
     """
 
     def __init__(self, batch: int, longest: int) -> None:
-        self.width = -(-longest // PAGE)
+        self.width = pages_for(longest)
         self._free = list(range(batch * self.width))
         self._held: list[list[int]] = [[] for _ in range(batch)]
 
@@ -45,19 +43,31 @@ class Pages:
         self._held[sequence] = []
 
 
+def longest(step: Step) -> int:
+    """Positions that a sequence of the step may reach before it starts again."""
+    return step.kv_len - 1 + step.span
+
+
+def pages_of(step: Step) -> Pages:
+    """Pages for the longest sequences of a step."""
+    return Pages(step, step.batch * pages_for(longest(step)) * PAGE)
+
+
 class ServedLoop:
     """Step after step as an engine drives them, in wall clock.
 
-    Each step: pages for the new position; positions, lengths and page table to the device; places
-    in the cache worked out there (the static cache of this step does not read them, a paged one
-    would); the layers; head, float32 and sampling launched one by one; tokens to the host,
-    appended, checked for the end. One step follows the other: an engine that prepares the next
-    step while this one runs hides a part of it.
+    Each step: a page for the new position where one is due; positions, lengths and page table to
+    the device; the place of the new position worked out there; the layers, which write keys and
+    values to that place by a kernel of its own (and attend to the step's own cache, which no page
+    table splits); head, float32 and sampling launched one by one; tokens to the host, appended,
+    checked for the end. One step follows the other: an engine that prepares the next step while
+    this one runs hides a part of it.
 
     Args:
         step: The buffers.
         layers: Runs the layers into ``hidden``: a graph's replay.
         hidden: Where it leaves its result, (B, E).
+        pages: What the layers write; the loop fills its places.
         collectives: For choosing among all ranks' rows.
     """
 
@@ -66,13 +76,14 @@ class ServedLoop:
         step: Step,
         layers: Callable[[], None],
         hidden: torch.Tensor,
+        pages: Pages,
         collectives: Collectives,
     ) -> None:
         device = step.tokens.device
         self._step, self._layers, self._hidden = step, layers, hidden
-        self._collectives = collectives
-        self._longest = step.kv_len - 1 + step.span
-        self._pages = Pages(step.batch, self._longest)
+        self._pages, self._collectives = pages, collectives
+        self._longest = longest(step)
+        self._books = Books(step.batch, self._longest)
         self._lengths = [step.kv_len] * step.batch
         self._on_gpu = device.type == "cuda"
 
@@ -83,10 +94,8 @@ class ServedLoop:
 
         self._host_positions, _ = pair(step.batch, dtype=torch.long)
         self._host_lengths, self.lengths = pair(step.batch, dtype=torch.int32)
-        self._host_table, self.table = pair(step.batch, self._pages.width, dtype=torch.long)
+        self._host_table, self.table = pair(step.batch, self._books.width, dtype=torch.long)
         self._chosen, _ = pair(step.batch, dtype=torch.long)
-        # where this step's keys and values would go in a paged cache, (B,)
-        self.slots = torch.zeros(step.batch, dtype=torch.long, device=device)
 
     def __call__(self, n_steps: int) -> list[float]:
         """Milliseconds of each of ``n_steps`` steps."""
@@ -105,7 +114,7 @@ class ServedLoop:
         for number, token in enumerate(self._chosen.tolist()):
             texts[number].append(token)
             if self._lengths[number] >= self._longest:
-                self._pages.release(number)
+                self._books.release(number)
                 self._lengths[number] = self._step.kv_len
             else:
                 self._lengths[number] += 1
@@ -116,7 +125,7 @@ class ServedLoop:
         positions, lengths = self._host_positions.numpy(), self._host_lengths.numpy()
         table = self._host_table.numpy()
         for number, length in enumerate(self._lengths):
-            pages = self._pages.grow(number, length)
+            pages = self._books.grow(number, length)
             positions[number] = length - 1
             lengths[number] = length
             table[number, : len(pages)] = pages
@@ -124,7 +133,7 @@ class ServedLoop:
         self.lengths.copy_(self._host_lengths, non_blocking=True)
         self.table.copy_(self._host_table, non_blocking=True)
         page = self.table.gather(1, (step.positions // PAGE)[:, None])[:, 0]
-        torch.add(step.positions % PAGE, page, alpha=PAGE, out=self.slots)
+        torch.add(step.positions % PAGE, page, alpha=PAGE, out=self._pages.places)
 
     def _sample(self) -> None:
         """Head, float32, the best token of all ranks; to the host, which waits for it."""

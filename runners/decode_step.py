@@ -7,13 +7,10 @@ from typing import Protocol
 import torch
 import torch.distributed as dist
 
-from models.decode import kv_heads_a_rank
+from models.decode import POSITION_SPAN, kv_heads_a_rank
 from models.shape import Architecture
 from runners.decoder import Blocks, Numerics, rotary_tables
 from runners.decoder_weights import Shard
-
-# Positions go round within this many after the KV length, so that a table of them stays small.
-POSITION_SPAN = 1024
 
 
 class Collectives(Protocol):
@@ -64,6 +61,26 @@ class Model:
     numerics: Numerics
     shard: Shard
     tp: int
+
+
+class Pages:
+    """A paged cache beside the step's own: keys and values of every layer, a place a position.
+
+    The step attends to its own cache; what is written here is what an engine, which has nothing but
+    pages, has to write at each step.
+
+    Args:
+        step: Whose shapes it has.
+        n_places: Positions that all pages hold together.
+    """
+
+    def __init__(self, step: "Step", n_places: int) -> None:
+        like = step.keys[0]
+        shape = (n_places, *like.shape[2:])
+        self.keys = [like.new_zeros(shape) for _ in step.keys]
+        self.values = [like.new_zeros(shape) for _ in step.values]
+        # where each sequence's newest position goes; filled before each step, (B,)
+        self.places = torch.zeros(step.batch, dtype=torch.long, device=like.device)
 
 
 class Step:
@@ -118,13 +135,15 @@ class Step:
         x, residual = self._layers(blocks, collectives)
         return blocks.vocabulary(x, residual, shard.final_norm, shard.head, shard.valid_rows, eps)
 
-    def hidden(self, blocks: Blocks, collectives: Collectives) -> torch.Tensor:
-        """What the layers hand to the vocabulary head (B, E)."""
-        x, residual = self._layers(blocks, collectives)
+    def hidden(
+        self, blocks: Blocks, collectives: Collectives, pages: Pages | None = None
+    ) -> torch.Tensor:
+        """What the layers hand to the vocabulary head (B, E); ``pages`` are written if given."""
+        x, residual = self._layers(blocks, collectives, pages)
         return blocks.final_norm(x, residual, self.model.shard.final_norm, self.model.numerics.eps)
 
     def _layers(
-        self, blocks: Blocks, collectives: Collectives
+        self, blocks: Blocks, collectives: Collectives, pages: Pages | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         shard, numerics = self.model.shard, self.model.numerics
         heads = self.model.arch.heads // self.model.tp
@@ -141,7 +160,8 @@ class Step:
         if self.model.tp > 1:
             x = collectives.reduce(x)
         residual = self._nothing
-        for weights, keys, values in zip(shard.layers, self.keys, self.values, strict=True):
+        caches = zip(shard.layers, self.keys, self.values, strict=True)
+        for number, (weights, keys, values) in enumerate(caches):
             x, residual = blocks.attention(
                 x,
                 residual,
@@ -161,6 +181,16 @@ class Step:
                 self._kv_heads,
                 eps,
             )
+            if pages is not None:
+                blocks.write_pages(
+                    keys,
+                    values,
+                    self._sequences,
+                    slots,
+                    pages.keys[number],
+                    pages.values[number],
+                    pages.places,
+                )
             x = collectives.reduce(x)
             x, residual = blocks.mlp(
                 x,

@@ -174,6 +174,23 @@ def attention(
     return F.linear(attended.reshape(batch, heads * head_dim), output), residual
 
 
+def write_pages(
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    sequences: torch.Tensor,
+    slots: torch.Tensor,
+    key_pages: torch.Tensor,
+    value_pages: torch.Tensor,
+    places: torch.Tensor,
+) -> None:
+    """Copy the newest keys and values (B, S, G, D) to their places (B,) in pages (P, G, D).
+
+    A kernel of its own, as in an engine: there attention is a library's, and writes nothing.
+    """
+    key_pages[places] = keys[sequences, slots]
+    value_pages[places] = values[sequences, slots]
+
+
 def mlp(
     x: torch.Tensor,
     residual: torch.Tensor,
@@ -234,6 +251,7 @@ class Blocks:
 
     embed: Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]]
     attention: Callable[..., tuple[torch.Tensor, torch.Tensor]]
+    write_pages: Callable[..., None]
     mlp: Callable[..., tuple[torch.Tensor, torch.Tensor]]
     vocabulary: Callable[..., torch.Tensor]
     final_norm: Callable[..., torch.Tensor]
@@ -248,7 +266,7 @@ _FUSIONS: dict[str, dict[str, Any]] = {
     "max-autotune": {"mode": "max-autotune-no-cudagraphs"},
 }
 
-PLAIN = Blocks(embed, attention, mlp, vocabulary, final_norm, best_here, best_of_all)
+PLAIN = Blocks(embed, attention, write_pages, mlp, vocabulary, final_norm, best_here, best_of_all)
 
 
 def fused(mode: str) -> Blocks:
@@ -264,6 +282,7 @@ def fused(mode: str) -> Blocks:
     return Blocks(
         compiled(embed),
         compiled(attention),
+        compiled(write_pages),
         compiled(mlp),
         compiled(vocabulary),
         compiled(final_norm),

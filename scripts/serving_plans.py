@@ -33,23 +33,25 @@ def _many(n: int) -> list[ArmPlan]:
     ]
 
 
+_TWO: list[ArmPlan] = [
+    ("tp1", {"gpus": [0], "tp": 1}, {}, "2xtp1"),
+    ("2xtp1", {"gpus": [0, 1], "tp": 1, "replicas": 2}, {}, None),
+    ("tp2-link-on", {"gpus": [0, 1], "tp": 2, "link": "on"}, {}, None),
+    (
+        "tp2-no-custom-all-reduce",
+        {"gpus": [0, 1], "tp": 2, "link": "on", "custom_all_reduce": False},
+        {},
+        None,
+    ),
+    ("tp2-link-off", {"gpus": [0, 1], "tp": 2, "link": "off"}, {}, None),
+]
+_EAGER: ArmPlan = ("enforce-eager", {"gpus": [0], "tp": 1}, {"enforce-eager": True}, None)
+
 PLANS: dict[str, list[ArmPlan]] = {
-    "one-gpu": [
-        ("cuda-graphs", {"gpus": [0], "tp": 1}, {}, None),
-        ("enforce-eager", {"gpus": [0], "tp": 1}, {"enforce-eager": True}, None),
-    ],
-    "two-gpu": [
-        ("tp1", {"gpus": [0], "tp": 1}, {}, "2xtp1"),
-        ("2xtp1", {"gpus": [0, 1], "tp": 1, "replicas": 2}, {}, None),
-        ("tp2-link-on", {"gpus": [0, 1], "tp": 2, "link": "on"}, {}, None),
-        (
-            "tp2-no-custom-all-reduce",
-            {"gpus": [0, 1], "tp": 2, "link": "on", "custom_all_reduce": False},
-            {},
-            None,
-        ),
-        ("tp2-link-off", {"gpus": [0, 1], "tp": 2, "link": "off"}, {}, None),
-    ],
+    "one-gpu": [("cuda-graphs", {"gpus": [0], "tp": 1}, {}, None), _EAGER],
+    "two-gpu": _TWO,
+    # what graphs give beside what the link gives, on the same cards in one sitting
+    "two-gpu-and-eager": [*_TWO, _EAGER],
     "four-gpu": _many(4),
     "eight-gpu": _many(8),
     # a rehearsal of the whole path on two cores

@@ -262,7 +262,13 @@ def _memory(
     lines = []
     for tp in tps:
         need = largest_need(
-            config, tp, loads["batches"], loads["kv_lens"], loads["dtype"], devices["device"]
+            config,
+            tp,
+            loads["batches"],
+            loads["kv_lens"],
+            loads["dtype"],
+            devices["device"],
+            loads["clocks"],
         )
         lines.append(f"TP={tp}: {need.words}")
     unit = "GPU" if devices["device"] == "cuda" else "rank"

@@ -91,6 +91,15 @@ def test_the_floor_of_a_small_model_on_a_measured_bandwidth():
         floor_ms(cost, 0)
 
 
+@pytest.mark.parametrize(("kv_len", "positions"), [(1024, 2048), (1000, 2032), (1, 1024)])
+def test_a_paged_cache_beside_the_own_needs_room_for_the_longest_sequences(kv_len, positions):
+    alone, paged = (
+        memory_need(read_config(SMALL), 1, 8, kv_len, paged=paged) for paged in (False, True)
+    )
+    assert paged.kv_cache * kv_len == alone.kv_cache * (kv_len + positions)
+    assert paged.total - alone.total == paged.kv_cache - alone.kv_cache
+
+
 def test_memory_is_refused_with_its_sum():
     need = memory_need(read_config(SMALL), 1, 8, 1024)
     check_memory(need, 80e9, "GPU 0")

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.architecture import read_config
+from models.decode import PAGE
 from runners.decode_clocks import DISCARDED, WallLoop
-from runners.decode_served import PAGE, Pages, ServedLoop
+from runners.decode_served import Books, ServedLoop, longest, pages_of
 from runners.decode_step import Model, NoCollectives, Step
 from runners.decoder import PLAIN, read_numerics
 from runners.decoder_weights import build_shard, random_source
@@ -37,13 +38,14 @@ def new_step(batch=2):
 
 def served(step, work=None):
     hidden = torch.empty(step.batch, MODEL["hidden_size"])
+    pages = pages_of(step)
 
     def layers():
         if work:
-            work()
-        hidden.copy_(step.hidden(PLAIN, ALONE))
+            work(pages)
+        hidden.copy_(step.hidden(PLAIN, ALONE, pages))
 
-    return ServedLoop(step, layers, hidden, ALONE)
+    return ServedLoop(step, layers, hidden, pages, ALONE)
 
 
 @pytest.fixture(autouse=True)
@@ -66,27 +68,52 @@ def test_it_writes_the_same_tokens_as_a_whole_step(n_steps):
 def test_positions_go_round_as_in_the_other_loops():
     step = new_step()
     seen = []
-    served(step, lambda: seen.append(int(step.positions[1])))(2 * SPAN)
+    served(step, lambda pages: seen.append(int(step.positions[1])))(2 * SPAN)
     assert seen == [step.position(number) for number in range(2 * SPAN + DISCARDED)]
 
 
 def test_each_position_of_each_sequence_has_a_place_of_its_own():
     step = new_step(batch=3)
-    places, loop = [], served(step)
-
-    def one():
-        loop._one([[], [], []])
-        places.extend(loop.slots.tolist())
-
+    places = []
+    loop = served(step, lambda pages: places.extend(pages.places.tolist()))
     for _ in range(SPAN):
-        one()
+        loop._one([[], [], []])
     assert len(set(places)) == 3 * SPAN
     assert loop.lengths.tolist() == [KV_LEN + SPAN - 1] * 3
 
 
+def test_the_pages_hold_what_the_cache_holds():
+    step = new_step(batch=3)
+    seen = []
+    loop = served(step, lambda pages: seen.append((pages, pages.places.clone())))
+    for number in range(SPAN):
+        loop._one([[], [], []])
+        pages, places = seen[-1]
+        slot = step.position(number) % KV_LEN
+        for layer in range(MODEL["num_hidden_layers"]):
+            assert torch.equal(pages.keys[layer][places], step.keys[layer][:, slot])
+            assert torch.equal(pages.values[layer][places], step.values[layer][:, slot])
+    # all of them are there still: no position lies over another
+    pages = seen[0][0]
+    held = torch.cat([places for _, places in seen])
+    written = [step.position(number) % KV_LEN for number in range(SPAN)]
+    expected = torch.cat([step.keys[0][:, slot] for slot in written])
+    assert torch.equal(pages.keys[0][held], expected)
+    others = torch.ones(len(pages.keys[0]), dtype=torch.bool)
+    others[held] = False
+    assert not pages.keys[0][others].any()
+
+
+def test_the_paged_cache_has_room_for_the_longest_sequences_of_all():
+    step = new_step(batch=3)
+    pages = pages_of(step)
+    assert longest(step) == MODEL["max_position_embeddings"]
+    assert pages.keys[0].shape == (3 * 3 * PAGE, 2, 8)  # 40 positions: three pages of 16
+
+
 @given(lengths=st.lists(st.integers(1, 100), min_size=1, max_size=30), batch=st.integers(1, 4))
 def test_no_two_sequences_share_a_page(lengths, batch):
-    pages = Pages(batch, 100)
+    pages = Books(batch, 100)
     for length in lengths:
         held = [list(pages.grow(sequence, length)) for sequence in range(batch)]
         everyone = [page for own in held for page in own]
@@ -96,7 +123,7 @@ def test_no_two_sequences_share_a_page(lengths, batch):
 
 
 def test_pages_of_a_sequence_that_ended_are_given_out_again():
-    pages = Pages(1, PAGE)
+    pages = Books(1, PAGE)
     first = list(pages.grow(0, PAGE))
     pages.release(0)
     assert list(pages.grow(0, 1)) == first
