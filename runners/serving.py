@@ -93,14 +93,21 @@ def check(spec: ServingSpec, servers: Fleet, draft: Draft, events: Events, phase
         draft.outputs(found, phase, keep=place == 0)
 
 
-def warm_up(spec: ServingSpec, setting: Setting, events: Events) -> None:
-    """One discarded round: the heaviest workload, twice as many requests as it has slots."""
+def warm_load(spec: ServingSpec) -> Workload | None:
+    """What is thrown away: the heaviest workload, twice as many requests as it has slots."""
     loads = benchmarks(spec)
     if not loads:
-        return
+        return None
     heavy = max(loads, key=lambda load: load.concurrency or load.num_prompts)
     slots = heavy.concurrency or heavy.num_prompts
-    short = heavy.model_copy(update={"num_prompts": max(2, min(heavy.num_prompts, 2 * slots))})
+    return heavy.model_copy(update={"num_prompts": max(2, min(heavy.num_prompts, 2 * slots))})
+
+
+def warm_up(spec: ServingSpec, setting: Setting, events: Events) -> None:
+    """One discarded round."""
+    short = warm_load(spec)
+    if short is None:
+        return
 
     def progress(done: int, total: int) -> None:
         events.stage("warm-up", message=f"thrown away: {done} of {total} requests")

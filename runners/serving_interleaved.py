@@ -4,19 +4,28 @@ A start costs a minute or two, so where the arms' memory fits side by side they 
 one of them works at a time. That the others were up is said in each result.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from models.errors import LinkworthError
 from models.result import Notice
 from runners.events import Events
-from runners.serving import benchmarks, check, take, teller, warm_up, wrong_questions
+from runners.serving import (
+    WARM_SEED,
+    benchmarks,
+    check,
+    take,
+    teller,
+    warm_load,
+    wrong_questions,
+)
 from runners.serving_draft import Draft
 from runners.serving_host import Fleet, fleet
-from runners.serving_team import Setting, Team
+from runners.serving_team import Setting, Team, share_of
 from runners.serving_watch import Watch
 from runners.spec import ServingSpec
 
@@ -76,21 +85,47 @@ def open_arms(arms: Sequence[Arm], work: Path, events: Events) -> Iterator[dict[
         yield fleets
 
 
-def load_round(
-    stack: ExitStack, arms: Sequence[Arm], number: int, fleets: dict[str, Fleet], work: Path
-) -> dict[str, list[Team]]:
-    """The clients of every arm's next round, all loaded at the same time, while nothing works."""
-    teams: dict[str, list[Team]] = {}
-    for arm in arms:
-        setting = _setting(arm, fleets[arm.name], work / arm.name)
-        (work / arm.name).mkdir(parents=True, exist_ok=True)
-        teams[arm.name] = [
+def load_clients(
+    stack: ExitStack, turns: Sequence[tuple[int, Arm]], fleets: dict[str, Fleet], work: Path
+) -> dict[tuple[int, str], list[Team]]:
+    """The clients of several rounds, all loading at the same time, while nothing works.
+
+    A client takes half a minute to load on a slow host, so one after the other would cost more than
+    the rounds. Loaded ones wait, stopped, and take no processor time.
+
+    Args:
+        stack: Ends them.
+        turns: Round and arm of each.
+        fleets: The servers by arm.
+        work: Folder for the tool's result files.
+
+    Returns:
+        By round and arm's name, a team a workload. They are ready once `stand_by` returns.
+    """
+    teams: dict[tuple[int, str], list[Team]] = {}
+    for number, arm in turns:
+        folder = _folder(work, arm)
+        setting = _setting(arm, fleets[arm.name], folder)
+        teams[number, arm.name] = [
             stack.enter_context(Team(load, arm.spec.seed + number, setting, f"r{number}-{place}"))
             for place, load in enumerate(benchmarks(arm.spec))
         ]
-    for team in (team for several in teams.values() for team in several):
-        team.prepare()
     return teams
+
+
+def clients_of(arm: Arm) -> int:
+    """Client processes that one round of an arm needs."""
+    return sum(
+        share_of(load, arm.spec.arm.replicas, part) is not None
+        for load in benchmarks(arm.spec)
+        for part in range(arm.spec.arm.replicas)
+    )
+
+
+def stand_by(teams: Iterable[Team]) -> None:
+    """Wait until every client stands before its first request."""
+    for team in teams:
+        team.prepare()
 
 
 def arm_round(
@@ -115,12 +150,63 @@ def arm_round(
     draft.result.telemetry += thinned(watch.rows)
 
 
-def first_of_start(arm: Arm, servers: Fleet, draft: Draft, work: Path, events: Events) -> None:
-    """What a fresh start needs before it counts: outputs checked, one round thrown away."""
-    check(arm.spec, servers, draft, events, "before")
+def warm_clients(
+    stack: ExitStack, arms: Sequence[Arm], fleets: dict[str, Fleet], work: Path
+) -> dict[str, Team]:
+    """The client of the round that every arm throws away, loading beside those that count."""
+    teams: dict[str, Team] = {}
+    for arm in arms:
+        load = warm_load(arm.spec)
+        if load is not None:
+            setting = _setting(arm, fleets[arm.name], _folder(work, arm))
+            team = Team(load, arm.spec.seed + WARM_SEED, setting, "warm")
+            teams[arm.name] = stack.enter_context(team)
+    return teams
+
+
+def checked(
+    arms: Sequence[Arm],
+    fleets: dict[str, Fleet],
+    drafts: Mapping[str, Draft],
+    events: Events,
+    phase: str,
+) -> None:
+    """The fixed prompts to all arms at the same time, ``before`` or ``after`` what is measured.
+
+    Raises:
+        LinkworthError: A server does not answer.
+    """
+    _at_once(
+        [
+            partial(check, arm.spec, fleets[arm.name], drafts[arm.name], events, phase)
+            for arm in arms
+        ]
+    )
+
+
+def warmed_up(teams: Iterable[Team], events: Events) -> None:
+    """One round of every arm that is thrown away, all at the same time: it is no measurement.
+
+    Raises:
+        LinkworthError: A server or a client failed.
+    """
+
+    def tell(done: int, total: int) -> None:
+        events.stage("warm-up", message=f"thrown away: {done} of {total} requests")
+
+    _at_once([partial(team.work, 0, tell) for team in teams])
+
+
+def _at_once(jobs: Sequence[Callable[[], object]]) -> None:
+    with ThreadPoolExecutor(max(1, len(jobs))) as pool:
+        for done in [pool.submit(job) for job in jobs]:
+            done.result()
+
+
+def _folder(work: Path, arm: Arm) -> Path:
     folder = work / arm.name
     folder.mkdir(parents=True, exist_ok=True)
-    warm_up(arm.spec, _setting(arm, servers, folder), events)
+    return folder
 
 
 def _setting(arm: Arm, servers: Fleet, work: Path) -> Setting:

@@ -12,36 +12,36 @@ it into data/studies/ and every explorer shows it.
 """
 
 import argparse
-import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 import time
-import uuid
 from contextlib import ExitStack
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
-from serving_plans import PLANS  # noqa: E402
+from serving_plans import PLANS, arms_of  # noqa: E402
+from serving_state import draft_of, files_of, rounds_of, save, state_file, stored  # noqa: E402
 
 from models.errors import LinkworthError  # noqa: E402
-from models.result import Bundle, EvaluationRef, Result, Study, dump, parse, utc_now  # noqa: E402
-from models.serving_words import cell_widths, study_sentences  # noqa: E402
+from models.serving_words import cell_widths  # noqa: E402
 from runners.events import Events, write_result  # noqa: E402
-from runners.serving import check  # noqa: E402
-from runners.serving_draft import Draft, new_draft  # noqa: E402
 from runners.serving_interleaved import (  # noqa: E402
     Arm,
     arm_round,
-    first_of_start,
-    load_round,
+    checked,
+    clients_of,
+    load_clients,
     open_arms,
     side_by_side,
+    stand_by,
+    warm_clients,
+    warmed_up,
 )
-from runners.spec import parse_spec  # noqa: E402
 from runners.vllm import free_port  # noqa: E402
 from runners.vllm_command import serve_command  # noqa: E402
 
@@ -51,8 +51,8 @@ OFFLINE = {
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
     "VLLM_SLEEP_WHEN_IDLE": "1",  # servers that wait for their turn must not take the processors
 }
-KV_BYTES = 6 * 2**30  # fixed: arms that start together must not judge each other's memory
-START_S, FIRST_ROUND_S = 160.0, 120.0
+START_S = 160.0
+UNKNOWN_S = 20.0  # a round is begun while so much is left, until one shows how long it takes
 
 
 def main() -> int:
@@ -102,6 +102,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--max-rounds", type=int, default=5, help="where an interval is too wide")
     parser.add_argument("--width-pct", type=float, default=5.0)
     parser.add_argument("--budget-s", type=float, default=1e9, help="begin no round after this")
+    parser.add_argument(
+        "--clients-at-once",
+        type=int,
+        default=24,
+        help="clients loaded before the rounds begin, as many rounds as that gives; each holds "
+        "about a gigabyte until its turn",
+    )
     parser.add_argument("--state", type=Path, default=ROOT / "local" / "serving-study")
     parser.add_argument("--vllm-python", default=sys.executable)
     parser.add_argument("--digits", type=int, default=3, help="decimals kept of each request's ms")
@@ -120,47 +127,6 @@ def arguments() -> argparse.Namespace:
     return options
 
 
-def arms_of(options: argparse.Namespace, model: Path) -> list[Arm]:
-    config = json.loads(model.read_text())
-    plan = PLANS[options.plan]
-    names = {row[0] for row in plan if re.search(options.only, row[0])}
-    names |= {row[3] for row in plan if row[0] in names and row[3]}  # whose server it shares
-    cpu = options.plan == "cpu"
-    flags = {"max-model-len": options.input_len + options.output_len + 256}
-    if not cpu:
-        flags |= {"kv-cache-memory-bytes": KV_BYTES, "gpu-memory-utilization": 0.2}
-        if options.plan == "one-gpu":
-            flags["gpu-memory-utilization"] = 0.4
-    arms = []
-    for name, arm, extra, part_of in plan:
-        if name not in names:
-            continue
-        spec = parse_spec(
-            {
-                "kind": "serving",
-                "device": "cpu" if cpu else "cuda",
-                "model_config_json": config,
-                "model_name": model.stem,
-                "load_format": "dummy",
-                "vllm_python": options.vllm_python,
-                "arm": {**arm, "engine_args": {**flags, **extra}},
-                "workloads": [
-                    {
-                        "concurrency": cap,
-                        "num_prompts": cap * options.prompts_per_slot,
-                        "input_len": options.input_len,
-                        "output_len": options.output_len,
-                        "scenario": "single_stream" if cap == 1 else "online",
-                    }
-                    for cap in options.concurrency
-                ],
-                "time_limit_s": 7200,
-            }
-        )
-        arms.append(Arm(name, spec, part_of))
-    return arms
-
-
 def show(arms: list[Arm], options: argparse.Namespace) -> None:
     for arm in arms:
         gpus = arm.spec.arm.gpus[: arm.spec.arm.tp]
@@ -173,26 +139,6 @@ def show(arms: list[Arm], options: argparse.Namespace) -> None:
         )
         print(f"{arm.name} ({arm.spec.arm.replicas} server(s)): {command.text()}")
         print(f"   workloads: {[load.model_dump() for load in arm.spec.workloads]}")
-
-
-def state_file(options: argparse.Namespace, model: Path, arm: Arm) -> Path:
-    return options.state / f"{model.stem}--{arm.name}.json"
-
-
-def stored(options: argparse.Namespace, model: Path, arm: Arm) -> Result | None:
-    path = state_file(options, model, arm)
-    return parse(json.loads(path.read_text())) if path.exists() else None
-
-
-def files_of(options: argparse.Namespace, model: Path, arm: Arm) -> Path:
-    """The tool's own result files, beside the study: they come back with it."""
-    return options.out.with_suffix(".files") / f"{model.stem}--{arm.name}"
-
-
-def rounds_of(result: Result | None) -> list[int]:
-    # counted by requests, which a round without any figure has too: it is not measured again
-    rows = result.find("completed") if result else []
-    return sorted({row.round for row in rows if row.round is not None})
 
 
 def missing(options: argparse.Namespace, model: Path, arms: list[Arm]) -> list[tuple[int, Arm]]:
@@ -215,43 +161,77 @@ def missing(options: argparse.Namespace, model: Path, arms: list[Arm]) -> list[t
 
 def carry_out(options: argparse.Namespace, model: Path, arms: list[Arm], began: float) -> None:
     """Start the model's arms and measure rounds until all are there or the time is over."""
+
+    def tell(what: str) -> None:
+        print(f"{model.stem}: {what}, {time.monotonic() - began:.0f} s", flush=True)
+
     events = Events(str(options.state / "events.jsonl"))
     with tempfile.TemporaryDirectory(prefix="serving-study-") as folder:
         work = Path(folder)
-        print(f"{model.stem}: starting {', '.join(arm.name for arm in arms)}", flush=True)
+        tell(f"starting {', '.join(arm.name for arm in arms)}")
         with open_arms(arms, work, events) as fleets:
-            print(f"{model.stem}: ready, {time.monotonic() - began:.0f} s", flush=True)
-            drafts = {a.name: _draft(options, model, a, fleets[a.name]) for a in arms}
+            starts = {a.name: fleets[a.name].ready_s for a in arms if a.part_of is None}
+            tell("ready (" + ", ".join(f"{k} {v or 0:.0f} s" for k, v in starts.items()) + ")")
+            drafts = {a.name: draft_of(options, model, a, fleets[a.name]) for a in arms}
             for arm in arms:
                 side_by_side(drafts[arm.name], [a.name for a in arms if a is not arm])
-            for arm in arms:
-                first_of_start(arm, fleets[arm.name], drafts[arm.name], work, events)
-            print(f"{model.stem}: warmed up, {time.monotonic() - began:.0f} s", flush=True)
-            longest = FIRST_ROUND_S
-            while todo := missing(options, model, arms):
-                number = todo[0][0]
-                turn = [arm for at, arm in todo if at == number]
+            checked(arms, fleets, drafts, events, "before")
+            tell("outputs checked")
+            is_warm, longest = False, dict[str, float]()
+            while turns := first_turns(missing(options, model, arms), options.clients_at_once):
                 with ExitStack() as stack:
-                    teams = load_round(stack, turn, number, fleets, work)
-                    for arm in turn:
+                    teams = load_clients(stack, turns, fleets, work)
+                    warm = {} if is_warm else warm_clients(stack, arms, fleets, work)
+                    stand_by([*warm.values(), *(team for some in teams.values() for team in some)])
+                    tell(f"clients of {len(turns)} rounds loaded")
+                    warmed_up(list(warm.values()), events)
+                    is_warm = True
+                    tell("warm")
+                    n_done = 0
+                    for number, arm in turns:
                         left = options.budget_s - (time.monotonic() - began)
-                        if left < longest:
-                            print(f"{model.stem}: stopping with {left:.0f} s left", flush=True)
-                            return
+                        if left < longest.get(arm.name, UNKNOWN_S):
+                            tell(f"{arm.name} round {number} not begun, {left:.0f} s left")
+                            continue  # another arm may be quicker
                         took = one_arm(
                             options,
                             model,
                             arm,
                             number,
                             fleets[arm.name],
-                            teams[arm.name],
+                            teams[number, arm.name],
                             drafts[arm.name],
                             events,
                         )
-                        longest = took * 1.3  # the next may be slower
+                        longest[arm.name] = took * 1.2  # the next may be slower
+                        n_done += 1
+                if n_done < len(turns):
+                    break
+            checked(arms, fleets, drafts, events, "after")
             for arm in arms:
-                check(arm.spec, fleets[arm.name], drafts[arm.name], events, "after")
-                write_result(drafts[arm.name].finished(), state_file(options, model, arm))
+                if rounds_of(drafts[arm.name].result):
+                    write_result(drafts[arm.name].finished(), state_file(options, model, arm))
+            keep_logs(options, model, arms, work)
+
+
+def keep_logs(options: argparse.Namespace, model: Path, arms: list[Arm], work: Path) -> None:
+    """The servers' logs, beside the tool's files: why a start took long stands there."""
+    for arm in arms:
+        for log in (work / arm.name).glob("server-*.log"):
+            folder = files_of(options, model, arm)
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(log, folder / log.name)
+
+
+def first_turns(turns: list[tuple[int, Arm]], limit: int) -> list[tuple[int, Arm]]:
+    """As many of the next rounds as have clients for, at least one."""
+    n_clients, found = 0, []
+    for number, arm in turns:
+        n_clients += clients_of(arm)
+        if found and n_clients > limit:
+            break
+        found.append((number, arm))
+    return found
 
 
 def one_arm(options, model, arm, number, servers, teams, draft, events) -> float:  # type: ignore[no-untyped-def]
@@ -270,74 +250,12 @@ def one_arm(options, model, arm, number, servers, teams, draft, events) -> float
     return took
 
 
-def _draft(options: argparse.Namespace, model: Path, arm: Arm, servers: object) -> Draft:
-    """The arm's result so far, or a new one; the plan's place is part of it."""
-    before = stored(options, model, arm)
-    if before is not None:
-        return Draft(before, files_of(options, model, arm))
-    draft = new_draft("serving", arm.spec, servers, files_of(options, model, arm))
-    evaluation = uuid.uuid5(uuid.NAMESPACE_URL, f"{options.id}/{model.stem}")
-    draft.result.evaluation = EvaluationRef(id=str(evaluation), arm=arm.name)
-    draft.result.study = options.id
-    draft.result.title = f"{model.stem}, {arm.name}"
-    return draft
-
-
 def write(options: argparse.Namespace) -> int:
     """Write what is there, and print what it says; returns the number of results."""
     sentences, done = save(options)
     for sentence in sentences:
         print(sentence, flush=True)
     return done
-
-
-def save(options: argparse.Namespace) -> tuple[list[str], int]:
-    """Write what is there as one Bundle, the larger models first, whole or not at all.
-
-    Returns:
-        What the study says, and the number of its results.
-    """
-    results = []
-    for model in options.models:
-        for arm in arms_of(options, model):
-            result = stored(options, model, arm)
-            if result is not None:
-                results.append(rounded(result, options.digits))
-    sentences = study_sentences(results)
-    cards = sorted({gpu["name"] for r in results for gpu in r.host.get("gpus", [])})
-    versions = sorted({r.tool.version or "" for r in results})
-    title = options.title or f"Served models on {' and '.join(cards) or 'a CPU'}: {options.plan}"
-    study = Study(
-        id=options.id,
-        title=title,
-        origin="measured",
-        source=f"scripts/serving_study.py {options.plan}, {utc_now():%Y-%m-%d}, "
-        f"vLLM {', '.join(versions)}",
-        summary=" ".join(sentences),
-        limits=[
-            "Dummy weights: speed is real; texts, acceptance and quality are not.",
-            "One machine, random prompts of one length, no prefix cache.",
-        ],
-    )
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    bundle = Bundle(study=study, results=results)
-    data = bundle.model_dump(mode="json", by_alias=True)
-    data["results"] = [dump(result) for result in results]
-    draft = options.out.with_suffix(".part")
-    draft.write_text(json.dumps(data, allow_nan=False) + "\n")
-    draft.replace(options.out)
-    return sentences, len(results)
-
-
-def rounded(result: Result, digits: int) -> Result:
-    """Per-request values to the microsecond: nobody needs more, and the file is kept for good."""
-    samples = [
-        sample.model_copy(update={"values": [round(v, digits) for v in sample.values]})
-        if sample.unit == "ms"
-        else sample
-        for sample in result.samples
-    ]
-    return result.model_copy(update={"samples": samples})
 
 
 if __name__ == "__main__":
