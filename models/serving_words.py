@@ -5,8 +5,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from models.layout_gain import changes, sentences
+from models.layouts import alike, questions
 from models.metrics import metric
 from models.result import Result, Scalar
+from models.rounds import Round
 
 # two-sided 95 % points of Student's t for 1 to 30 degrees of freedom (standard table)
 _T = (
@@ -70,7 +73,7 @@ def paired_change(
 
 
 def study_sentences(results: Sequence[Result]) -> list[str]:
-    """One sentence a model, concurrency and arm, each against the model's first arm.
+    """What a study found: by layout where its arms ask for that, else against the first arm.
 
     Args:
         results: One a model and arm, arms of one model sharing an evaluation id.
@@ -82,8 +85,11 @@ def study_sentences(results: Sequence[Result]) -> list[str]:
     out = []
     for arms in groups.values():
         first, *others = arms
+        told = _layout_sentences(arms)
+        out += told[0]
         for other in others:
-            out += _pair_sentences(first, other)
+            if _arm(other) not in told[1]:
+                out += _pair_sentences(first, other)
     widths = [width for result in results for width in cell_widths(result).values()]
     if widths:
         out.append(
@@ -91,6 +97,30 @@ def study_sentences(results: Sequence[Result]) -> list[str]:
             f"({len(widths)} cells)."
         )
     return out
+
+
+def _layout_sentences(arms: Sequence[Result]) -> tuple[list[str], set[str]]:
+    """What TP, link and kernel give, and the arms that this tells of; nothing of one question."""
+    by_name = {_arm(result): result for result in arms}
+    layouts = alike({name: result.spec for name, result in by_name.items()})
+    asked = questions(layouts)
+    if len(asked) < 2:
+        return [], set()
+
+    def rounds(arm: str, name: str, statistic: str, cap: int) -> list[Round]:
+        cells = cell_rounds(by_name[arm], name, statistic)
+        mine = next((values for cell, values in cells.items() if cell[1] == cap), {})
+        return [Round(value, number) for number, value in sorted(mine.items())]
+
+    caps = {
+        cell[1]
+        for result in arms
+        for cell in cell_rounds(result, "tpot", "median")
+        if isinstance(cell[1], int)
+    }
+    found = changes(asked, sorted(caps), rounds, is_paired=True)
+    model = arms[0].spec.get("model_name") or "the model"
+    return [f"{model}: {text}" for text in sentences(found)], set(layouts)
 
 
 def _pair_sentences(first: Result, other: Result) -> list[str]:

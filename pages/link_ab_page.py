@@ -10,6 +10,7 @@ from pages.widgets import (
     serving_finding,
     serving_headline,
     serving_history,
+    serving_layouts,
     serving_loads,
     serving_machine,
     serving_scorecard,
@@ -47,13 +48,13 @@ def render() -> None:
     if arms is None:
         return
     with finding.collected() as parts:
-        _explain(engine, arms)
+        _explain(engine, arms, group)
     run_ids = [run_id for arm in arms for run_id in arm.run_ids]
     finding_report.offer(engine, "Link A/B", parts, run_ids, "serving")
     page_link("method", "How these numbers come about", topic="serving")
 
 
-def _explain(engine: Engine, arms: tuple[Arm, Arm]) -> None:
+def _explain(engine: Engine, arms: tuple[Arm, Arm], group: Group) -> None:
     frames = figures(engine, arms[0]), figures(engine, arms[1])
     is_paired = arms[0].group == arms[1].group != SINGLE and arms[0].origin == "measured"
     rows = kept_rows(engine, runs.version(engine), arms, is_paired=is_paired)
@@ -67,6 +68,7 @@ def _explain(engine: Engine, arms: tuple[Arm, Arm]) -> None:
     is_vetoed = serving_finding.answer(engine, arms, rows, evidence)
     serving_sections.warnings(engine, arms, frames, rows)
     serving_finding.by_workload(engine, arms, rows, evidence, is_vetoed=is_vetoed)
+    serving_layouts.render(engine, group)
     serving_sections.comparison(arms, rows, is_vetoed=is_vetoed)
     serving_sections.everything(engine, arms)
     serving_loads.loads(engine, arms, frames)

@@ -251,6 +251,28 @@ def test_widths_and_sentences_of_a_study() -> None:
     assert "5.0 % of its mean (2 cells)" in sentences[-1]
 
 
+def test_a_study_of_layouts_is_told_by_question() -> None:
+    arms = {
+        "tp1": ([8.5, 8.6, 8.7], {"tp": 1}),
+        "tp2": ([5.5, 5.6, 5.7], {"tp": 2, "link": "on"}),
+        "tp2-off": ([6.5, 6.6, 6.7], {"tp": 2, "link": "off"}),
+        "eager": ([25.0, 25.1, 25.2], {"tp": 1, "engine_args": {"enforce-eager": True}}),
+    }
+    results = [serving(name, tpots) for name, (tpots, _) in arms.items()]
+    for result, (_, arm) in zip(results, arms.values(), strict=True):
+        result.spec["arm"] = arm
+    said = study_sentences(results)
+    assert said[0] == (
+        "small: Does TP=2 pay here? For the speed of an answer, against one GPU, it pays at "
+        "concurrency 4."
+    )
+    assert said[1].startswith("small: TP=2 instead of one GPU: time per output token -34.9 % [")
+    assert said[2].startswith("small: TP=2: the link on instead of off: time per output token -15")
+    # what is no layout is held against the first arm, as ever
+    assert said[3].startswith("small, concurrency 4: eager against tp1: Time per output token +191")
+    assert len(said) == 5
+
+
 def test_a_paired_change_needs_shared_rounds() -> None:
     assert paired_change({0: 1.0}, {1: 2.0}) is None
     value, low, high, count = paired_change({0: 1.0, 1: 1.0}, {0: 2.0, 1: 2.0}) or (0, 0, 0, 0)

@@ -1,0 +1,258 @@
+"""What tensor parallelism, the link and the engine's kernel give a served model, in sentences.
+
+Each figure is a comparison of two arms over rounds (`models.comparison`); changes add up on the
+logarithm, so the parts of a change are shares of its logarithm.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from models.comparison import Comparison, compare
+from models.layouts import Question, QuestionCode
+from models.rounds import Round
+
+# decode, prefill, and what all requests together get
+FIGURES: tuple[tuple[str, str], ...] = (
+    ("tpot", "median"),
+    ("ttft", "median"),
+    ("output_throughput", "value"),
+)
+# the figures that answer each question: of one server's speed a token's time, of GPUs their output
+_TOLD: dict[QuestionCode, tuple[str, ...]] = {
+    "larger": ("tpot", "ttft", "output_throughput"),
+    "replicas": ("output_throughput",),
+    "both": ("tpot", "ttft"),
+    "link": ("tpot", "ttft"),
+    "kernel": ("tpot", "ttft"),
+}
+_NAMES = {
+    "tpot": "time per output token",
+    "ttft": "time to first token",
+    "output_throughput": "output throughput",
+}
+_PARTS = ("the link itself", "the engine's own all-reduce, which needs it")
+_CLEAR = ("better", "worse", "differs")
+
+RoundsOf = Callable[[str, str, str, int], Sequence[Round]]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One figure of one question at one concurrency.
+
+    Attributes:
+        question: Which two arms.
+        figure: Metric and statistic.
+        concurrency: Requests at the same time.
+        result: The comparison.
+    """
+
+    question: Question
+    figure: tuple[str, str]
+    concurrency: int
+    result: Comparison
+
+
+def changes(
+    asked: Sequence[Question], concurrencies: Sequence[int], rounds: RoundsOf, *, is_paired: bool
+) -> list[Change]:
+    """Every figure of every question at every concurrency that both arms have.
+
+    Args:
+        asked: The questions.
+        concurrencies: Where to look.
+        rounds: Rounds of an arm's metric and statistic at a concurrency; empty where not measured.
+        is_paired: Whether the plan pairs rounds by number and seed.
+    """
+    found = []
+    for question in asked:
+        for name, statistic in FIGURES:
+            for cap in concurrencies:
+                reference, other = (
+                    rounds(arm, name, statistic, cap)
+                    for arm in (question.reference, question.other)
+                )
+                if not reference or not other:
+                    continue
+                result = compare(name, reference, other, is_paired=is_paired)
+                if result.change_pct is not None:
+                    found.append(Change(question, (name, statistic), cap, result))
+    return found
+
+
+def sentences(found: Sequence[Change]) -> list[str]:
+    """What the changes say: whether TP pays, the parts of the link's gain, each question.
+
+    Args:
+        found: As `changes` gives them.
+    """
+    said = [*verdicts(found), *_split_sentences(found)]
+    for question in dict.fromkeys(change.question for change in found):
+        mine = [change for change in found if change.question == question]
+        parts = []
+        for name in _TOLD[question.code]:
+            told = [change for change in mine if change.figure[0] == name]
+            if told:
+                parts.append(f"{_NAMES[name]} {_over_concurrency(told)}")
+        said.append(f"{question.words}: {'; '.join(parts)}.")
+    return said
+
+
+def verdicts(found: Sequence[Change]) -> list[str]:
+    """Whether each larger TP size pays: for the speed of one answer, and for output a GPU.
+
+    Args:
+        found: As `changes` gives them.
+
+    Returns:
+        A sentence a TP size that both or one of the two was asked of.
+    """
+    said = []
+    places = {
+        "larger": ("tpot", "for the speed of an answer, against {}, it"),
+        "replicas": ("output_throughput", "for the output of the same GPUs, against {}, it"),
+    }
+    others = dict.fromkeys(c.question.other for c in found if c.question.code in places)
+    for other in others:
+        parts = []
+        for code, (name, words) in places.items():
+            asked = [c for c in found if (c.question.code, c.question.other) == (code, other)]
+            for question in dict.fromkeys(change.question for change in asked):
+                told = [c for c in asked if c.question == question and c.figure[0] == name]
+                against = question.words.partition(" instead of ")[2].partition(",")[0]
+                if told:
+                    parts.append(f"{words.format(against)} {_pays(told)}")
+        if parts:
+            question = next(c.question for c in found if c.question.other == other)
+            what = question.words.partition(" instead of ")[0]
+            said.append(f"Does {what} pay here? {_sentence('; '.join(parts))}.")
+    return said
+
+
+def _pays(told: Sequence[Change]) -> str:
+    """At which concurrencies an arm is better, worse, or neither is shown."""
+    words = {"better": "pays", "worse": "costs", "same": "changes nothing (2 %)"}
+    found: dict[str, list[str]] = {}
+    for one in told:
+        word = words.get(one.result.verdict, "is not shown either way")
+        if one.result.verdict == "direction_only":
+            up = (one.result.change_pct or 0) > 0
+            word = "looks better" if up == (one.figure[0] == "output_throughput") else "looks worse"
+        found.setdefault(word, []).append(str(one.concurrency))
+    if len(found) == 1 and len(told) > 1:
+        return f"{next(iter(found))} at every concurrency measured"
+    first, *others = (f"{word} at {_listed(caps)}" for word, caps in found.items())
+    return ", ".join([first.replace(" at ", " at concurrency ", 1), *others])
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
+
+
+def _over_concurrency(told: Sequence[Change]) -> str:
+    """The change at each concurrency, and whether it moves with it."""
+    places = [f"at {one.concurrency}" for one in told]
+    places[0] = f"at concurrency {told[0].concurrency}"
+    values = ", ".join(
+        f"{_words(one.result)} {place}" for one, place in zip(told, places, strict=True)
+    )
+    moved = movement(told[0].result, told[-1].result) if len(told) > 1 else ""
+    return f"{values}{f' ({moved})' if moved else ''}"
+
+
+def movement(first: Comparison, last: Comparison) -> str:
+    """Whether a change is another one at the highest concurrency than at the lowest.
+
+    Returns:
+        A few words; empty where that is not shown, or an interval is missing.
+    """
+    if None in (first.low_pct, first.high_pct, last.low_pct, last.high_pct):
+        return ""
+    before, after = _log(first.change_pct), _log(last.change_pct)
+    apart = _log(first.high_pct) < _log(last.low_pct) or _log(last.high_pct) < _log(first.low_pct)
+    if not apart:
+        return ""
+    if before * after < 0:
+        return "it turns round with concurrency"
+    return f"the effect {'grows' if abs(after) > abs(before) else 'shrinks'} with concurrency"
+
+
+def _split_sentences(found: Sequence[Change]) -> list[str]:
+    """How much of the link's gain is the link itself and how much the kernel that needs it."""
+    said = []
+    by_place = {(c.question.code, c.question.other, c.figure[0], c.concurrency): c for c in found}
+    for (code, other, name, cap), whole in by_place.items():
+        kernel = by_place.get(("kernel", other, name, cap))
+        link = next(
+            (
+                change
+                for change in found
+                if kernel is not None
+                and change.question.code == "link"
+                and change.question.other == kernel.question.reference
+                and (change.figure[0], change.concurrency) == (name, cap)
+            ),
+            None,
+        )
+        if code != "both" or name not in ("tpot", "ttft") or kernel is None or link is None:
+            continue
+        text = split_words(whole.result, link.result, kernel.result)
+        if text:
+            what = "Decode" if name == "tpot" else "Prefill"
+            said.append(f"{what} at concurrency {cap}: {text} ({_NAMES[name]}).")
+    return said
+
+
+def split_words(whole: Comparison, link: Comparison, kernel: Comparison) -> str:
+    """The parts of a change as a sentence's end; empty where the whole is not shown.
+
+    Args:
+        whole: Link off against on.
+        link: Link off against on, the library's all-reduce in both.
+        kernel: The library's all-reduce against the engine's own, link on.
+
+    The parts are shares of the logarithm of the ratio, on which they add up; rounds are paired one
+    by one, so that link and kernel give the whole but for rounding.
+    """
+    if whole.verdict not in _CLEAR or None in (
+        whole.change_pct,
+        link.change_pct,
+        kernel.change_pct,
+    ):
+        return ""
+    total = _log(whole.change_pct)
+    shares = [100 * _log(part.change_pct) / total for part in (link, kernel)]
+    named = list(zip(shares, (link, kernel), _PARTS, strict=True))
+    if min(shares) < 0:
+        _, part, against = min(named, key=lambda one: one[0])
+        _, _, gains = max(named, key=lambda one: one[0])
+        sure = "" if part.verdict in _CLEAR else ", which is not shown"
+        return (
+            f"all of {whole.change_pct:+.1f} % comes from {gains}; {against}, changes it by "
+            f"{part.change_pct:+.1f} %{sure}"
+        )
+    told = " and ".join(
+        f"{share:.0f} % from {words}" + ("" if part.verdict in _CLEAR else " (not shown)")
+        for share, part, words in named
+    )
+    return f"of {whole.change_pct:+.1f} % come {told}"
+
+
+def _words(result: Comparison) -> str:
+    """A change with its interval, or with what is missing of it."""
+    text = f"{result.change_pct:+.1f} %"
+    if result.low_pct is None or result.high_pct is None:
+        return f"{text} (direction only)"
+    text += f" [{result.low_pct:+.1f}, {result.high_pct:+.1f}]"
+    if result.verdict == "same":
+        return f"{text} (the same within 2 %)"
+    return text if result.verdict in _CLEAR else f"{text} (not shown)"
+
+
+def _log(change_pct: float | None) -> float:
+    return math.log1p((change_pct or 0.0) / 100)

@@ -1,0 +1,84 @@
+"""Link A/B over all arms of an evaluation: what TP, the link and the engine's kernel give."""
+
+import pytest
+from serving_runs import EVALUATION, arm_result, said
+
+from db import runs
+
+HEADING = "All arms: what TP, the link and the kernel give"
+ARMS = {
+    "tp1": (1.5, {"gpus": [0], "tp": 1}),
+    "2xtp1": (1.4, {"gpus": [0, 1], "tp": 1, "replicas": 2}),
+    "tp2-link-on": (1.0, {"gpus": [0, 1], "tp": 2, "link": "on"}),
+    "tp2-library": (1.1, {"gpus": [0, 1], "tp": 2, "link": "on", "custom_all_reduce": False}),
+    "tp2-link-off": (1.2, {"gpus": [0, 1], "tp": 2, "link": "off"}),
+    "eager": (3.0, {"gpus": [0], "tp": 1, "engine_args": {"enforce-eager": True}}),
+}
+
+
+def keep(database, *names, **changes):
+    for name in names:
+        factor, arm = ARMS[name]
+        result = arm_result(name, factor, **changes)
+        result.spec["arm"] = arm
+        runs.store(database, result)
+
+
+def headings(at):
+    return [item.value for item in at.subheader]
+
+
+def test_all_arms_are_told_in_sentences(database, open_page):
+    keep(database, *ARMS)
+    at = open_page("link-ab", evaluation=EVALUATION)
+    assert not at.exception, at.exception
+    assert HEADING in headings(at)
+    text = said(at)
+    assert (
+        "Does TP=2 pay here? For the speed of an answer, against one GPU, it pays at every" in text
+    )
+    assert "against 2 single GPUs, it pays at every concurrency measured." in text
+    assert r"TP=2 instead of one GPU: time per output token -33.3 % \[-33.3, -33.3\]" in text
+    assert r"TP=2: the link on instead of off: time per output token -16.7 % \[" in text
+    # ln(1.1/1.2) / ln(1/1.2) = 48 %
+    assert (
+        "Decode at concurrency 1: of -16.7 % come 48 % from the link itself and 52 % from the "
+        "engine's own all-reduce, which needs it" in text
+    )
+    assert "Prefill at concurrency 4: of -16.7 % come 48 %" in text
+    assert (
+        "Arms tp1, 2xtp1, tp2-link-on, tp2-library, tp2-link-off; 1024 tokens in, 256 out" in text
+    )
+
+
+def test_every_change_is_a_row_with_its_interval(database, open_page):
+    keep(database, *ARMS)
+    at = open_page("link-ab", evaluation=EVALUATION)
+    frames = [frame.value for frame in at.dataframe]
+    (table,) = [frame for frame in frames if "question" in frame]
+    # 5 questions x 3 figures x 2 concurrencies
+    assert len(table) == 30
+    assert set(table["verdict"]) == {"better"}
+    kernel = table[table["question"].str.contains("engine's own")]
+    assert set(kernel["from"]) == {"tp2-library"}
+    assert set(kernel["to"]) == {"tp2-link-on"}
+    assert all(" to " in text for text in table["95 % interval (%)"])
+
+
+def test_an_invalid_arm_answers_no_question(database, open_page):
+    keep(database, "tp1", "2xtp1", "tp2-link-on", "tp2-library")
+    keep(database, "tp2-link-off", validity="invalid")
+    text = said(open_page("link-ab", evaluation=EVALUATION))
+    assert "TP=2 instead of one GPU" in text
+    assert "the link on instead of off" not in text
+    assert "Decode at concurrency 1" not in text
+
+
+@pytest.mark.parametrize(
+    "names", [("tp2-link-on", "tp2-link-off"), ("tp1", "tp2-link-on", "eager")]
+)
+def test_a_single_question_needs_no_section(database, open_page, names):
+    keep(database, *names)
+    at = open_page("link-ab", evaluation=EVALUATION)
+    assert not at.exception
+    assert HEADING not in headings(at)
