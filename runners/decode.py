@@ -15,6 +15,7 @@ from models.architecture import read_config
 from models.cpu_lists import compact
 from models.decode import check_decode
 from models.errors import InvalidSpec, LinkworthError
+from models.numerics import read_numerics
 from models.result import Result, utc_now
 from runners.decode_result import assemble
 from runners.events import Events, main_program
@@ -29,6 +30,7 @@ def run(spec: DecodeSpec, events: Events) -> Result:
     for batch in spec.batches:
         for kv_len in spec.kv_lens:
             check_decode(arch, spec.tp, kv_len, batch)
+    read_numerics(spec.model, arch)
     started_at = utc_now()
     uuids = _uuids(spec)
     telemetry: list[dict[str, Any]] = []

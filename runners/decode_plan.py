@@ -2,13 +2,14 @@
 
 import itertools
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from models.architecture import read_config
 from models.cpu_lists import compact
 from models.decode import MemoryNeed, check_decode, check_plain, memory_need, memory_words
 from models.errors import InvalidSpec, OutOfMemory
+from models.numerics import read_numerics
 from runners.spec import DecodeSpec, parse_spec
 
 _WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4}
@@ -58,6 +59,7 @@ def largest_need(
     arch = read_config(model)
     for batch, kv_len in itertools.product(batches, kv_lens):
         check_decode(arch, tp, kv_len, batch)
+    read_numerics(model, arch)  # what only the ranks would refuse is refused before they start
     return memory_need(
         arch,
         tp,
@@ -120,7 +122,8 @@ def decode_jobs(
         for threads in omp_num_threads
         for cpus in cpu_affinities
     ]
-    specs = {}
+    specs: dict[str, DecodeSpec] = {}
+    needs: dict[int, MemoryNeed] = {}
     for tp, link, threads, cpus in arms:
         if device == "cuda" and tp > len(gpus):
             raise InvalidSpec(
@@ -142,15 +145,12 @@ def decode_jobs(
             }
         )
         assert isinstance(spec, DecodeSpec)  # noqa: S101  (by its kind)
-        need = largest_need(model, tp, spec.batches, spec.kv_lens, spec.dtype, device, spec.clocks)
-        if memory_bytes is not None and need.total > memory_bytes:
-            raise OutOfMemory(
-                f"At TP={tp} each GPU needs {need.words}, and the smallest one has "
-                f"{memory_words(memory_bytes)}.",
-                "Pick a smaller model, a shorter KV length, a smaller batch or more GPUs.",
-            )
+        needs[tp] = largest_need(
+            model, tp, spec.batches, spec.kv_lens, spec.dtype, device, spec.clocks
+        )
         is_swept = len(cpu_affinities) > 1
         specs[_arm_name(device, tp, link, threads, cpus, is_swept=is_swept)] = spec
+    _check_fit(needs, memory_bytes)
     jobs: list[dict[str, Any]] = []
     for start in range(starts):
         # A B, B A: drift of the machine must not pose as a difference between arms
@@ -170,6 +170,27 @@ def decode_jobs(
                 }
             )
     return jobs
+
+
+def _check_fit(needs: Mapping[int, MemoryNeed], memory_bytes: float | None) -> None:
+    """Refuse TP sizes that do not fit, and say which would.
+
+    Raises:
+        OutOfMemory: With the sum of the first of them.
+    """
+    if memory_bytes is None:
+        return
+    large = [tp for tp, need in needs.items() if need.total > memory_bytes]
+    if not large:
+        return
+    fit = [f"TP={tp}" for tp in needs if tp not in large]
+    leave = f"Leave {', '.join(f'TP={tp}' for tp in large)} out ({', '.join(fit)} would fit), or "
+    step = "pick a smaller model, a shorter KV length, a smaller batch or more GPUs."
+    raise OutOfMemory(
+        f"At TP={large[0]} each GPU needs {needs[large[0]].words}, and the smallest one has "
+        f"{memory_words(memory_bytes)}.",
+        f"{leave}{step}" if fit else step[0].upper() + step[1:],
+    )
 
 
 def _clocks(clocks: Sequence[str], tp: int) -> list[str]:

@@ -10,6 +10,7 @@ import torch
 from models.architecture import read_config
 from models.decode import MemoryNeed, check_memory, memory_need, memory_words
 from models.errors import OutOfMemory, ValuesWrong
+from models.numerics import read_numerics
 from runners import environment
 from runners.decode_clocks import ReplayLoop, WallLoop, warm_up
 from runners.decode_served import ServedLoop, pages_of
@@ -21,7 +22,7 @@ from runners.decode_step import (
     Step,
     capture,
 )
-from runners.decoder import PLAIN, Blocks, fused, read_numerics
+from runners.decoder import PLAIN, Blocks, fused
 from runners.decoder_weights import build_shard, random_source
 from runners.probe import probe
 from runners.rank_fault import Fault

@@ -8,8 +8,9 @@ import torch
 import torch.distributed as dist
 
 from models.decode import POSITION_SPAN, kv_heads_a_rank
+from models.numerics import Numerics
 from models.shape import Architecture
-from runners.decoder import Blocks, Numerics, rotary_tables
+from runners.decoder import Blocks, rotary_tables
 from runners.decoder_weights import Shard
 
 

@@ -6,78 +6,22 @@ hidden E, KV length S, rank's vocabulary rows V.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812  (the name that every torch reader knows)
 
-from models.errors import InvalidSpec
-from models.shape import Architecture
+from models.numerics import Numerics
 
+# each of models.numerics.ACTIVATIONS
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "silu": F.silu,
     "gelu": F.gelu,
     "gelu_pytorch_tanh": functools.partial(F.gelu, approximate="tanh"),
     "relu": F.relu,
 }
-
-
-@dataclass(frozen=True)
-class Numerics:
-    """What a config.json says about the arithmetic, beside the shape.
-
-    Attributes:
-        eps: Added to the mean square in RMSNorm.
-        activation: Of the gated MLP.
-        theta: Base of the rotary frequencies.
-        scaling: The config's scaling of rotary frequencies, empty for none.
-        remark: What is done differently from the config, without effect on speed; else empty.
-    """
-
-    eps: float
-    activation: str
-    theta: float
-    scaling: Mapping[str, Any]
-    remark: str = ""
-
-
-def read_numerics(config: Mapping[str, Any], arch: Architecture) -> Numerics:
-    """Read the arithmetic of a plain decoder from its config.json.
-
-    Raises:
-        InvalidSpec: A part that this decoder does not have.
-    """
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    activation = str(config.get("hidden_act", "silu"))
-    what = None
-    if activation not in _ACTIVATIONS:
-        what = f"the activation {activation[:40]!r}"
-    elif config.get("mlp_bias"):
-        what = "biases in its MLP"
-    elif arch.qkv_bias and arch.model_type != "qwen2":
-        what = "a bias in its attention output"
-    elif not isinstance(rope, Mapping):
-        what = "a rotary scaling that is no object"
-    elif float(rope.get("partial_rotary_factor", config.get("partial_rotary_factor", 1.0))) != 1:
-        what = "heads that are rotated in part"
-    if what is not None:
-        raise InvalidSpec(
-            f"This model has {what}, which the decode step does not build.",
-            "Pick a built-in model of a similar size.",
-        )
-    kind = str(rope.get("rope_type", rope.get("type", "default")))
-    known = kind in ("default", "linear", "llama3")
-    return Numerics(
-        eps=float(config.get("rms_norm_eps", 1e-6)),
-        activation=activation,
-        theta=float(rope.get("rope_theta", config.get("rope_theta", 10_000.0))),
-        scaling=rope if known and kind != "default" else {},
-        remark=""
-        if known
-        else f"The rotary scaling {kind[:40]!r} is left out: it changes values, not speed.",
-    )
 
 
 def rotary_tables(

@@ -144,6 +144,8 @@ def test_what_is_no_list_of_cpus_is_a_sentence(form, text):
         (json.dumps({**PLAIN, **THREE_HEADS}).encode(), "heads do not divide over 2"),
         (json.dumps({**PLAIN, "hidden_size": "wide"}).encode(), "hidden_size"),
         (json.dumps({**PLAIN, "num_hidden_layers": 0}).encode(), "num_hidden_layers"),
+        (json.dumps({**PLAIN, "hidden_act": "xielu"}).encode(), "the activation 'xielu'"),
+        (json.dumps({**PLAIN, "rope_theta": "far"}).encode(), "rope_theta is 'far'"),
         (
             json.dumps({**PLAIN, "max_position_embeddings": 64}).encode(),
             "longer than the model's 64",

@@ -80,6 +80,15 @@ def test_what_does_not_fit_is_refused_with_the_sum():
     assert jobs(model=BIG, tps=[2], memory_bytes=100e9)
 
 
+def test_sizes_that_would_fit_are_named_beside_the_one_that_does_not():
+    with pytest.raises(OutOfMemory, match="At TP=1 each GPU needs") as refused:
+        jobs(model=BIG, tps=[1, 2], memory_bytes=100e9)
+    assert refused.value.next_step.startswith("Leave TP=1 out (TP=2 would fit), or pick a smaller")
+    with pytest.raises(OutOfMemory) as refused:
+        jobs(model=BIG, tps=[1, 2], memory_bytes=10e9)
+    assert refused.value.next_step.startswith("Pick a smaller model")
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -89,6 +98,8 @@ def test_what_does_not_fit_is_refused_with_the_sum():
         ({"kv_lens": [8192]}, "longer than the model's"),
         ({"batches": [0]}, "batches"),
         ({"model": {"model_type": "qwen2"}}, "does not say"),
+        ({"model": TINY | {"hidden_act": "xielu"}}, "the activation 'xielu'"),
+        ({"model": TINY | {"rms_norm_eps": "tiny"}}, "rms_norm_eps is 'tiny'"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_while_the_form_is_filled_in(change, words):

@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from models.errors import InvalidSpec, OutOfMemory, ValuesWrong
+from models.numerics import read_numerics
 from models.result import parse
 from runners import decode, decode_clocks, decode_rank, decode_result
 from runners.decode_clocks import DISCARDED, WallLoop
 from runners.decode_step import Model, NoCollectives, Step
-from runners.decoder import PLAIN, read_numerics
+from runners.decoder import PLAIN
 from runners.decoder_weights import build_shard, random_source
 from runners.events import Events
 from runners.spec import parse_spec
@@ -95,6 +96,7 @@ def test_two_gloo_ranks_from_spec_to_result(tmp_path):
     [
         ({"model": {**MODEL, "model_type": "mamba2"}}, "family 'mamba2'"),
         ({"model": {"model_type": "qwen2"}}, "does not say hidden_size"),
+        ({"model": {**MODEL, "rope_theta": "far"}}, "rope_theta is 'far'"),
         ({"tp": 3}, "4 attention heads do not divide over 3"),
         ({"batches": [0]}, "batches"),
         ({"kv_lens": [65]}, "longer than the model's 64"),

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from models.architecture import read_config
 from models.decode import PAGE
+from models.numerics import read_numerics
 from runners.decode_clocks import DISCARDED, WallLoop
 from runners.decode_served import Books, ServedLoop, longest, pages_of
 from runners.decode_step import Model, NoCollectives, Step
-from runners.decoder import PLAIN, read_numerics
+from runners.decoder import PLAIN
 from runners.decoder_weights import build_shard, random_source
 
 MODEL = {
