@@ -11,6 +11,7 @@ from pages.widgets import (
     allreduce_choice,
     allreduce_kept,
     allreduce_sections,
+    beside,
     finding,
     finding_report,
     store,
@@ -57,26 +58,27 @@ def _explore(listed: pd.DataFrame) -> list[str]:
     chosen = allreduce_choice.pick_runs(listed, _default(listed))
     engine = store.engine()
     say_what_is_left_out(engine, KINDS, "AllReduce runs")
-    step = allreduce_choice.pick_step()
+    answer, choices = beside.places()
+    with choices:
+        step = allreduce_choice.pick_step()
     these = engine, runs.version(engine), tuple(chosen)
     measured, points = allreduce_kept.curves(*these)
     if points.empty:
-        st.info("Choose at least one run that holds latencies.")
+        answer.info("Choose at least one run that holds latencies.")
         return []
-    left, right = st.columns([2, 3])
-    with left:
+    with choices:
         points = allreduce_choice.pick_modes(points)
-    with right:
         code = allreduce_choice.pick_curve(points)
     curves = [
         allreduce_kept.explained(*these, each, with_intervals=each == code)
         for each in points["code"].unique()
     ]
     item = next(each for each in curves if each.row["code"] == code)
-    _reasons(listed, chosen)
-    for words in allreduce_sections.sentences(item, curves, step):
-        finding.say(as_text(words, 2000))
-    allreduce_sections.headline(item)
+    with answer:
+        _reasons(listed, chosen)
+        for words in allreduce_sections.sentences(item, curves, step):
+            finding.say(as_text(words, 2000))
+        allreduce_sections.headline(item)
     run_id = str(item.row["run_id"])
     run = runs.heads(engine, [run_id]).get(run_id)
     found = _references(run, item) if run is not None else []
@@ -95,10 +97,12 @@ def _explore(listed: pd.DataFrame) -> list[str]:
 def _default(listed: pd.DataFrame) -> list[str]:
     """The newest sound run from here with the other arms of its evaluation; else the studies.
 
-    Among the studies that came with the code, arms that were measured to be compared come first.
+    Among the studies that came with the code, arms that were measured to be compared come first,
+    and of those the ones that hold most sizes.
     """
+    engine = store.engine()
     sound = listed[listed["validity"] != "invalid"]
-    came = set(runs.list_runs(store.engine(), kinds=KINDS, shipped=True)["id"])
+    came = set(runs.list_runs(engine, kinds=KINDS, shipped=True)["id"])
     is_shipped = sound["id"].isin(came)
     own = sound[sound["origin"].isin(["measured", "imported"]) & ~is_shipped]
     arms = sound[(sound["origin"] == "measured") & is_shipped & sound["evaluation"].notna()]
@@ -106,6 +110,9 @@ def _default(listed: pd.DataFrame) -> list[str]:
     if first.empty:
         return list(sound["id"].head(MANY))
     newest = first.iloc[0]
+    if own.empty:
+        sizes = allreduce_kept.n_sizes(engine, runs.version(engine), tuple(first["id"]))
+        newest = first.loc[first["id"].map(sizes).fillna(0).idxmax()]
     same = first["evaluation"].notna() & (first["evaluation"] == newest["evaluation"])
     return list(first.loc[same, "id"].head(MANY)) if same.any() else [newest["id"]]
 

@@ -11,6 +11,7 @@ from models.risk import Evidence
 from models.trial import trials
 from pages.widgets import (
     badges,
+    beside,
     catalogue_store,
     roi_answer,
     roi_export,
@@ -37,18 +38,23 @@ def render() -> None:
     if problem:
         st.warning(roi_answer.plain(problem))
     reader = Reader(engine)
-    roi_source.render(reader)
+    roi_source.evidence(reader)
+    answer, choices = beside.places()
+    with choices:
+        roi_source.level()
     state = resolve(reader, catalogue, roi_state.current(), now.date())
     found = None
     try:
         found = assess(state.question(catalogue))
     except LinkworthError as error:
-        store.show_error(error)
+        with answer:
+            store.show_error(error)
     if found is not None:
         paper = roi_export.Paper(
             found, _subject(reader, state), roi_state.current(), state.values, state.given, now
         )
-        roi_answer.verdict(found, lambda: roi_export.one_page_button(paper))
+        with answer:
+            roi_answer.verdict(found, lambda: roi_export.one_page_button(paper))
         roi_answer.gates(found)
         if money_speaks(found.gates):
             roi_answer.figures(found)

@@ -10,7 +10,7 @@ import streamlit as st
 
 from models.allreduce import size_words
 from models.architecture import calls_per_step, message_bytes, read_config
-from pages.widgets import model_picker
+from pages.widgets import beside, model_picker
 from pages.widgets.badges import plain, plain_validity
 
 BATCHES = [1, 2, 4, 8, 16, 32]
@@ -122,11 +122,10 @@ def pick_curve(points: pd.DataFrame) -> str:
 
 def pick_step() -> Step:
     """The message and the calls of a step: from a model's shape, or entered."""
-    left, second, third, last = st.columns([3, 2, 2, 3])
-    with left:
-        model = model_picker.pick("model")
-    batch = second.selectbox("Batch (sequences)", BATCHES, key="batch", bind="query-params")
-    drafted = third.number_input(
+    model = model_picker.pick("model")
+    fields = beside.fields()
+    batch = fields.selectbox("Batch (sequences)", BATCHES, key="batch", bind="query-params")
+    drafted = fields.number_input(
         "Drafted tokens",
         0,
         16,
@@ -135,7 +134,7 @@ def pick_step() -> Step:
         bind="query-params",
         help="With k drafted tokens a step carries batch x (k + 1) tokens.",
     )
-    entered = last.number_input(
+    entered = st.number_input(
         "Calls a step (0: from the model)", 0, 10_000, 0, key="calls", bind="query-params"
     )
     split = st.toggle(

@@ -12,7 +12,7 @@ from models.gain import MAX_LOG_RATIO
 from models.purchase import INPUTS
 from models.wording import amount, chance, money, months, plural
 from pages.new_run_page import submit
-from pages.widgets import roi_state, store
+from pages.widgets import beside, roi_state, store
 from pages.widgets.links import page_link
 from pages.widgets.live_job import duration_words
 from pages.widgets.roi_answer import FIGURE_PX, SIGNS, plain
@@ -40,8 +40,9 @@ def what_if(found: Assessment) -> None:
     @st.fragment
     def slide() -> None:
         certain: dict[str, float] = {}
-        for name, column in zip(names, st.columns(len(names)), strict=True):
-            with column:
+        fields = beside.fields(len(names))
+        for name in names:
+            with fields.cell():
                 value = _slider(found, name, key)
             if value is not None:
                 certain[name] = value

@@ -1,11 +1,11 @@
-"""The choices above the form: evidence, arms, use, service level, benefit."""
+"""The choices outside the form: evidence and arms; use, service level, benefit."""
 
 from collections.abc import Mapping
 
 import streamlit as st
 
 from models.use_cases import USE_CASES, UseCase
-from pages.widgets import roi_state
+from pages.widgets import beside, roi_state
 from pages.widgets.badges import plain
 from pages.widgets.roi_arms import Reader, arm_words
 from pages.widgets.roi_case import (
@@ -37,22 +37,23 @@ _METRIC_WORDS: Mapping[str, str] = {
 }
 
 
-def render(reader: Reader) -> None:
-    """Draw the choices; each stands in the URL afterwards."""
+def evidence(reader: Reader) -> None:
+    """Draw what is weighed, an evaluation and two of its arms; each choice stands in the URL."""
     query = roi_state.current()
     reader.look_for(query.get("source", ""))
     found = reader.groups
     labels = {code: f"{group.label} · {plain(group.origin)}" for code, group in found.items()}
     labels[HAND] = f"No evaluation: everything by hand · {plain('assumed')}"
-    left, right = st.columns([3, 2])
-    with left:
-        source = roi_state.choose("source", "Evidence", labels, first_source(query, found))
-    uses = {code: use.label for code, use in USE_CASES.items()}
-    with right:
-        use = USE_CASES[roi_state.choose("use", "Use", uses, "online")]
+    source = roi_state.choose("source", "Evidence", labels, first_source(query, found))
     if source in found:
         _arms(reader, found[source])
-    _level(use)
+
+
+def level() -> None:
+    """Draw what is asked of it: use, service level, what a gain brings."""
+    uses = {code: use.label for code, use in USE_CASES.items()}
+    use = USE_CASES[roi_state.choose("use", "Use", uses, "online")]
+    _limits(use)
     words = ", then ".join(_figure(metric, statistic) for metric, statistic in use.decides)
     st.caption(f"Decided by {words}. {use.also}")
 
@@ -75,31 +76,28 @@ def _label(arm: Arm) -> str:
     return f"{arm_words(arm)} · {plain(arm.origin)}{invalid}"
 
 
-def _level(use: UseCase) -> None:
-    """Service level and benefit, in one row."""
+def _limits(use: UseCase) -> None:
+    """Service level, where the use has one, and benefit."""
+    if use.ttft_ms is not None and use.tpot_ms is not None:
+        fields = beside.fields()
+        with fields.cell():
+            roi_state.limit(
+                "ttft_ms", "TTFT limit (ms)", use.ttft_ms, *TTFT_BOUNDS, help=LIMIT_HELP["ttft"]
+            )
+        with fields.cell():
+            roi_state.limit(
+                "tpot_ms", "TPOT limit (ms)", use.tpot_ms, *TPOT_BOUNDS, help=LIMIT_HELP["tpot"]
+            )
+        with fields.cell():
+            roi_state.limit(
+                "share",
+                "Requests within (%)",
+                100 * use.share,
+                *SHARE_BOUNDS,
+                help=LIMIT_HELP["share"],
+            )
     benefits = {code: _BENEFIT_WORDS[code] for code in BENEFITS}
-    if use.ttft_ms is None or use.tpot_ms is None:
-        roi_state.choose("benefit", "What a gain brings", benefits, use.benefit)
-        return
-    columns = st.columns([1, 1, 1, 2])
-    with columns[0]:
-        roi_state.limit(
-            "ttft_ms", "TTFT limit (ms)", use.ttft_ms, *TTFT_BOUNDS, help=LIMIT_HELP["ttft"]
-        )
-    with columns[1]:
-        roi_state.limit(
-            "tpot_ms", "TPOT limit (ms)", use.tpot_ms, *TPOT_BOUNDS, help=LIMIT_HELP["tpot"]
-        )
-    with columns[2]:
-        roi_state.limit(
-            "share",
-            "Requests within (%)",
-            100 * use.share,
-            *SHARE_BOUNDS,
-            help=LIMIT_HELP["share"],
-        )
-    with columns[3]:
-        roi_state.choose("benefit", "What a gain brings", benefits, use.benefit)
+    roi_state.choose("benefit", "What a gain brings", benefits, use.benefit)
 
 
 def _figure(metric: str, statistic: str) -> str:

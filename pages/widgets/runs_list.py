@@ -7,6 +7,7 @@ import streamlit as st
 
 from db import runs
 from db.engine import Engine
+from pages.widgets import beside
 from pages.widgets.badges import plain, plain_validity
 from pages.widgets.links import page_link
 
@@ -81,12 +82,12 @@ def _is_linked(key: str) -> bool:
 
 
 def _filters() -> dict[str, Any]:
-    text, kind, origin, validity = st.columns([3, 2, 2, 2])
+    fields = beside.fields()
     return {
-        "text": text.text_input("Search", key="text", bind="query-params") or None,
-        "kinds": kind.multiselect("Kind", KINDS, key="kind", bind="query-params") or None,
-        "origins": origin.multiselect("Origin", ORIGINS, key="origin", bind="query-params") or None,
-        "validities": validity.multiselect(
+        "text": fields.text_input("Search", key="text", bind="query-params") or None,
+        "kinds": fields.multiselect("Kind", KINDS, key="kind", bind="query-params") or None,
+        "origins": fields.multiselect("Origin", ORIGINS, key="origin", bind="query-params") or None,
+        "validities": fields.multiselect(
             "Validity", VALIDITIES, key="validity", bind="query-params"
         )
         or None,

@@ -11,7 +11,7 @@ from db.engine import Engine
 from models.metrics import metric
 from models.serving_slo import Point, Slo, capacity, scaling
 from pages.charts import serving as pictures
-from pages.widgets import finding
+from pages.widgets import beside, finding
 from pages.widgets.downloads import chart
 from pages.widgets.plain import plain
 from pages.widgets.serving_arms import Arm, Cell, cell_words, rounds_of, shared_cells
@@ -114,8 +114,8 @@ def _label(name: str) -> str:
 
 
 def _slo() -> Slo:
-    left, middle, right = st.columns(3)
-    ttft = left.number_input(
+    fields = beside.fields(3)
+    ttft = fields.number_input(
         "TTFT limit (ms)",
         1,
         600_000,
@@ -124,7 +124,7 @@ def _slo() -> Slo:
         bind="query-params",
         help=LIMIT_HELP["ttft"],
     )
-    tpot = middle.number_input(
+    tpot = fields.number_input(
         "TPOT limit (ms)",
         1,
         10_000,
@@ -133,7 +133,7 @@ def _slo() -> Slo:
         bind="query-params",
         help=LIMIT_HELP["tpot"],
     )
-    share = right.number_input(
+    share = fields.number_input(
         "Share of requests (%)",
         1,
         100,

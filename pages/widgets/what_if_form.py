@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from importers.model_configs import read_upload
 from models.catalogue import Card, Wire, latency_problems
@@ -15,7 +14,7 @@ from models.prediction_anchor import Anchor
 from models.prediction_link import CurveLink, described_link
 from models.prediction_refusals import MODES
 from models.prediction_shape import Load, load_of
-from pages.widgets import store, what_if_machine, what_if_sources
+from pages.widgets import beside, store, what_if_machine, what_if_sources
 from pages.widgets.what_if_sources import Point
 from pages.widgets.what_if_state import choice, flags, number, unknown_or
 
@@ -62,19 +61,17 @@ def ask() -> Question | None:
     points = what_if_sources.points(engine)
     links = what_if_sources.swept(engine)
     with st.container(border=True):
-        model_place, machine_place, link_place = st.columns(3)
-        description = st.container()  # of a link that was never measured
-        with model_place:
-            found = _model()
-        machine = what_if_machine.choose(machine_place)
-        columns = st.columns(4)
-        with columns[0]:
+        found = _model()
+        machine = what_if_machine.choose()
+        link_place = st.container()
+        fields = beside.fields()
+        with fields.cell():
             batch = number("c", "Requests at a time", 4, 1, 512)
-        with columns[1]:
+        with fields.cell():
             tokens_in = number("in", "Input (tokens)", 1024, 1, 131_072)
-        with columns[2]:
+        with fields.cell():
             tokens_out = number("out", "Output (tokens)", 256, 1, 131_072)
-        with columns[3]:
+        with fields.cell():
             sizes = _sizes(machine.gpus)
         if found is None:
             return None
@@ -82,7 +79,7 @@ def ask() -> Question | None:
         kind, precision, cache, is_by_expert, modes = _details(load)
         setup = Setup(load, precision, cache, kind, machine.card, 1, is_by_expert)
         with link_place:
-            link = pick_link("link", "Link", machine.card, kind, links, description)
+            link = pick_link("link", "Link", machine.card, kind, links)
         work = Workload(batch, tokens_in, tokens_out)
         anchor = _anchor(setup, work, points, link, links)
     return Question(name, config, setup, work, sizes, link, modes, anchor, tuple(points), links)
@@ -126,11 +123,11 @@ def _details(load: Load) -> tuple[str, str, float, bool, tuple[str, ...]]:
         expanded=any(name in st.query_params for name in names),
         key="what-if-details",
     ):
-        columns = st.columns(5 if is_moe else 4)
+        fields = beside.fields()
         packed = {"mxfp4": "fp4"}.get(load.packed, load.packed)
-        with columns[0]:
+        with fields.cell():
             kind = choice("engine", "Engine", ENGINES, "vllm", ENGINE_WORDS)
-        with columns[1]:
+        with fields.cell():
             precision = choice(
                 "precision",
                 "Weights",
@@ -139,13 +136,13 @@ def _details(load: Load) -> tuple[str, str, float, bool, tuple[str, ...]]:
                 PRECISION_WORDS,
                 help="Of the model's weights; embeddings stay in 16 bits.",
             )
-        with columns[2]:
+        with fields.cell():
             bits = choice(
                 "kv", "Cache", ("16", "8"), "16", {"16": "16 bits an element", "8": "8 bits (fp8)"}
             )
         is_by_expert = False
         if is_moe:
-            with columns[3]:
+            with fields.cell():
                 split = choice(
                     "experts",
                     "Experts divided by",
@@ -154,7 +151,7 @@ def _details(load: Load) -> tuple[str, str, float, bool, tuple[str, ...]]:
                     {"width": "width (TP)", "expert": "expert (EP)"},
                 )
             is_by_expert = split == "expert"
-        with columns[-1]:
+        with fields.cell(column_span="all"):
             modes = flags(
                 "also",
                 "The engine would also use",
@@ -187,7 +184,6 @@ def pick_link(
     card: Card,
     engine: str,
     links: Mapping[str, CurveLink],
-    place: DeltaGenerator | None = None,
 ) -> CurveLink | None:
     """A link: the reference of this card, a measured sweep, or one that is described.
 
@@ -197,7 +193,6 @@ def pick_link(
         card: Its wires are offered for a description.
         engine: Whose kernel the reference is.
         links: Measured ones.
-        place: Where a description is asked for; below the choice where none is given.
     """
     reference = what_if_sources.reference_of(card, engine)
     codes = ([REFERENCE] if reference.curves else []) + [*links, DESCRIBED]
@@ -212,8 +207,7 @@ def pick_link(
         return reference
     if code in links:
         return links[code]
-    with place or st.container():
-        return _described(key, card)
+    return _described(key, card)
 
 
 def _described(key: str, card: Card) -> CurveLink | None:
@@ -221,10 +215,10 @@ def _described(key: str, card: Card) -> CurveLink | None:
     codes = [wire.kind for wire in offers]
     if "pcie" in codes:
         codes.append("host")
-    left, right = st.columns(2)
-    with left:
+    fields = beside.fields()
+    with fields.cell(column_span="all"):
         place = choice(f"{key}-wire", "Which wire", codes, codes[0], _wire_words(offers))
-    with right:
+    with fields.cell(column_span="all"):
         alpha = unknown_or(
             f"{key}-alpha",
             "One small all-reduce in a graph (us)",
@@ -289,9 +283,9 @@ def _anchor(
         if point.tp > 1:
             used = pick_link("anchor-link", "Link of the measured point", point.card, "vllm", links)
         return point.anchor(used)
-    columns = st.columns(3)
+    fields = beside.fields()
     cards = what_if_sources.cards()
-    with columns[0]:
+    with fields.cell():
         key = choice(
             "anchor-card",
             "Measured on",
@@ -299,9 +293,9 @@ def _anchor(
             setup.card.key,
             {name: card.label for name, card in cards.items()},
         )
-    with columns[1]:
+    with fields.cell():
         tp = int(choice("anchor-tp", "At TP", ("1", "2", "4", "8"), "1"))
-    with columns[2]:
+    with fields.cell():
         tpot = unknown_or("anchor-ms", "Measured TPOT (ms)", 0.01, 10_000.0)
     if tpot is None:
         st.caption("Enter the TPOT that you measured at the load above.")

@@ -28,26 +28,21 @@ class Machine:
     gpus: int | None
 
 
-def choose(place: Any) -> Machine:
-    """Draw the choice; machines that were measured or described come after the catalogue.
-
-    Args:
-        place: Column or container to draw in.
-    """
+def choose() -> Machine:
+    """Draw the choice; machines that were measured or described come after the catalogue."""
     cards = what_if_sources.cards()
     known = machines(store.engine(), cards)
     words = {key: f"{card.label} (catalogue)" for key, card in cards.items()}
     words |= {code: label for code, (label, _) in known.items()}
-    with place:
-        code = choice(
-            "card",
-            "Machine",
-            (*cards, *known),
-            DEFAULT,
-            words,
-            help="Cards from the catalogue, or a machine that was measured or described on the "
-            "Hardware page. A machine limits the TP sizes to its GPUs.",
-        )
+    code = choice(
+        "card",
+        "Machine",
+        (*cards, *known),
+        DEFAULT,
+        words,
+        help="Cards from the catalogue, or a machine that was measured or described on the "
+        "Hardware page. A machine limits the TP sizes to its GPUs.",
+    )
     return known[code][1] if code in known else Machine(cards[code], None)
 
 

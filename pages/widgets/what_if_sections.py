@@ -22,6 +22,7 @@ from pages.widgets import finding, store, what_if_frames
 from pages.widgets.badges import badge
 from pages.widgets.downloads import chart, table
 from pages.widgets.links import page_link
+from pages.widgets.plain import plain
 from pages.widgets.what_if_form import ENGINE_WORDS, Question, pick_link
 from pages.widgets.what_if_frames import Answers
 from pages.widgets.what_if_state import choice
@@ -54,7 +55,7 @@ _SPEEDUP_COLUMNS = {
 def verdicts(asked: Question, found: Answers, calibration: Calibration) -> None:
     """The answer in sentences, and every reason against it."""
     finding.say(f"**{asked.name} on {asked.setup.card.label}**  {badge('predicted')}")
-    finding.note(finding.Part("small", asked_words(asked)))
+    finding.caption(plain(asked_words(asked), 1000))
     predictions = found.predictions
     is_decided = False
     if 1 in predictions:
@@ -159,7 +160,7 @@ def _key(refusal: Refusal) -> tuple[str, str, bool]:
 
 
 def steps(asked: Question, found: Answers) -> None:
-    """TPOT and tok/s by TP size with intervals."""
+    """TPOT by TP size with intervals, as a picture."""
     frame = what_if_frames.steps(asked, found)
     if frame.empty:
         return
@@ -172,6 +173,13 @@ def steps(asked: Question, found: Answers) -> None:
         frame,
     )
     finding.caption("Hollow: predicted, with its 80 % interval. Filled squares: measured.")
+
+
+def steps_in_figures(asked: Question, found: Answers) -> None:
+    """TPOT, tok/s and memory by TP size, and what was measured beside them."""
+    frame = what_if_frames.steps(asked, found)
+    if frame.empty:
+        return
     measured = [] if frame["measured (ms)"].isna().all() else ["measured (ms)", "residual (%)"]
     table(
         frame.round(2),

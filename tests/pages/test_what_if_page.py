@@ -110,6 +110,19 @@ def test_with_the_shipped_studies(database, open_page):
     assert len(alts(at)) == 6
 
 
+def test_without_a_model_the_answer_s_place_says_what_is_missing(empty_database, open_page):
+    at = open_page("what-if", model="upload")
+    assert not at.exception
+    assert "The answer comes here once a model is given." in [one.value for one in at.info]
+    assert not at.get("vega_lite_chart")
+
+
+def test_the_answer_says_what_was_asked(empty_database, open_page):
+    at = open_page("what-if", c="8")
+    asked = "vLLM, bf16 weights; 8 requests at a time, 1,024 tokens in, 256 out; TP 1, 2, 4, 8; "
+    assert any(one.value.startswith(asked) for one in at.caption)
+
+
 def test_choices_stand_in_the_url(empty_database, open_page):
     query = {"model": "gpt-oss-120b", "card": "b200-sxm", "c": "16", "tp": "2,4", "engine": "vllm"}
     at = open_page("what-if", **query)
