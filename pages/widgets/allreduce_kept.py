@@ -24,6 +24,12 @@ def curves(
     return measured, curve_points(measured) if not measured.empty else pd.DataFrame()
 
 
+def n_sizes(engine: Engine, version: str, run_ids: tuple[str, ...]) -> dict[str, int]:
+    """How many message sizes each of some runs has; a run without latencies is left out."""
+    _, points = curves(engine, version, run_ids)
+    return {} if points.empty else points.groupby("run_id")["bytes"].nunique().to_dict()
+
+
 @st.cache_resource(show_spinner=False, max_entries=200)
 def explained(
     _engine: Engine, version: str, run_ids: tuple[str, ...], code: str, with_intervals: bool
