@@ -20,6 +20,7 @@ __all__ = [
     "active_parameter_count",
     "calls_per_step",
     "check_tp",
+    "divisible_tps",
     "message_bytes",
     "parameter_count",
     "read_config",
@@ -42,6 +43,7 @@ BY_BLOCKS = frozenset(("nemotron_h", "nemotron-nas", "deci"))
 
 _UNGATED = frozenset(("gpt2", "opt", "bloom", "mpt", "falcon", "gpt_neox", "gptj", "phi"))
 _QKV_BIAS = frozenset(("qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl"))
+_NAMED_SIZES = 16  # TP sizes up to this one are named where another is refused
 _QK_NORM = frozenset(("qwen3", "qwen3_moe", "qwen3_next"))
 
 
@@ -249,21 +251,30 @@ def check_tp(arch: Architecture, tp: int) -> None:
 
     Raises:
         InvalidSpec: Heads or the MLP do not divide by ``tp``; key-value heads neither divide nor
-            repeat evenly.
+            repeat evenly. The next step names sizes that do.
     """
-    step = "Pick a size that divides the heads."
+    problem = _undivided(arch, tp)
+    if problem is None:
+        return
+    sizes = [str(size) for size in divisible_tps(arch, _NAMED_SIZES)]
+    listed = f"{', '.join(sizes[:-1])} or {sizes[-1]}" if len(sizes) > 1 else "1"
+    raise InvalidSpec(problem, f"Pick a size that divides them: {listed} for this model.")
+
+
+def divisible_tps(arch: Architecture, most: int) -> list[int]:
+    """The tensor-parallel sizes up to ``most`` that `check_tp` lets pass, in rising order."""
+    return [tp for tp in range(1, most + 1) if _undivided(arch, tp) is None]
+
+
+def _undivided(arch: Architecture, tp: int) -> str | None:
+    """What of a model does not divide over so many GPUs, in a sentence."""
     if tp < 1:
-        raise InvalidSpec("The tensor-parallel size is at least 1.")
+        return "The tensor-parallel size is at least 1."
     if arch.heads % tp:
-        raise InvalidSpec(f"{arch.heads} attention heads do not divide over {tp} GPUs.", step)
+        return f"{arch.heads} attention heads do not divide over {tp} GPUs."
     if arch.latent is None and arch.kv_heads % tp and tp % arch.kv_heads:
-        raise InvalidSpec(
-            f"{arch.kv_heads} key-value heads neither divide over {tp} GPUs nor repeat evenly.",
-            step,
-        )
+        return f"{arch.kv_heads} key-value heads neither divide over {tp} GPUs nor repeat evenly."
     # with experts an engine may split by expert instead of by width
     if arch.experts is None and arch.intermediate % tp:
-        raise InvalidSpec(
-            f"The MLP's width of {arch.intermediate} does not divide over {tp} GPUs.",
-            "Pick a size that divides it.",
-        )
+        return f"The MLP's width of {arch.intermediate} does not divide over {tp} GPUs."
+    return None

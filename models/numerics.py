@@ -1,4 +1,4 @@
-"""The arithmetic that a decoder's config.json asks for, beside its shape, read before anything runs.
+"""The arithmetic that a decoder's config.json asks for, beside its shape: read before it runs.
 
 Nothing here computes; `runners.decoder` does, and `models.architecture` reads the shape.
 """

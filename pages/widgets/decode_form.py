@@ -6,8 +6,9 @@ import streamlit as st
 
 from importers.model_configs import read_upload
 from models import cpu_lists, step_clocks
+from models.architecture import divisible_tps, read_config
 from models.decode import memory_words
-from models.errors import LinkworthError
+from models.errors import InvalidSpec, LinkworthError
 from pages.widgets import model_picker, store, url_state
 from pages.widgets.allreduce_form import (
     CPU,
@@ -21,8 +22,9 @@ from runners.decode_plan import largest_need
 from runners.evaluation import decode_jobs
 
 CPU_MODEL = "tiny-test-shape"  # random weights of this size need no patience
-BATCHES = [1, 2, 4, 8, 16, 32, 64]
-KV_LENS = [128, 512, 1024, 2048, 4096, 8192, 16_384, 32_768]
+BATCHES = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+KV_LENS = [128, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072]
+THREADS = [1, 2, 4, 8, 16, 32, 50, 64]
 CLOCKS = {code: step_clocks.CLOCKS[code].explained for code in step_clocks.MEASURED}
 FUSIONS = {
     "default": "library products, the rest fused",
@@ -44,7 +46,7 @@ def render() -> list[dict[str, Any]] | None:
     name, config = model
     loads = _loads(on_gpus)
     try:
-        arms = _arms(on_gpus, len(devices["gpus"]))
+        arms = _arms(on_gpus, len(devices["gpus"]), config)
         if loads is None or arms is None:
             return None
         _memory(config, arms["tps"], loads, devices)
@@ -127,23 +129,30 @@ def _loads(on_gpus: bool) -> dict[str, Any] | None:
         key="decode-rounds",
         help="The round is the unit of statistics: below three there is no interval.",
     )
+    usual_steps = 100 if on_gpus else 20
     steps = last.number_input(
-        "Steps a round", 5, 10_000, 100 if on_gpus else 20, key="decode-steps"
+        "Steps a round",
+        5,
+        10_000,
+        url_state.asked_number("steps", 5, 10_000, usual_steps),
+        key="decode-steps",
     )
     url_state.keep("batch", batches, [1])
     url_state.keep("kv", kv_lens, usual_kv)
     url_state.keep("rounds", rounds, 3)
+    url_state.keep("steps", steps, usual_steps)
     clocks = ["wall_eager"]
     if on_gpus:
         clocks = st.multiselect(
             "Clocks",
             list(CLOCKS),
-            default=list(CLOCKS),
+            default=url_state.asked_some("clocks", list(CLOCKS), list(CLOCKS)),
             format_func=CLOCKS.__getitem__,
             key="decode-clocks",
             help="Wall minus replay is the CPU's share; replay minus replay without all-reduces "
             "is the exposed communication.",
         )
+        url_state.keep("clocks", clocks, list(CLOCKS))
     if not (batches and kv_lens and clocks):
         st.info("Choose at least one batch, one KV length and one clock.")
         return None
@@ -157,10 +166,10 @@ def _loads(on_gpus: bool) -> dict[str, Any] | None:
     }
 
 
-def _arms(on_gpus: bool, n_gpus: int) -> dict[str, Any] | None:
+def _arms(on_gpus: bool, n_gpus: int, config: dict[str, Any]) -> dict[str, Any] | None:
     sizes = list(range(1, n_gpus + 1)) if on_gpus else [1, 2, 4, 8]
     powers = [size for size in sizes if size & (size - 1) == 0]
-    usual = powers if on_gpus else [1, 2]
+    usual = _divided(config, powers if on_gpus else [1, 2])
     asked = url_state.asked_some("tp", sizes, [])
     # a link names the group that it is about: one GPU is what it is compared with
     wanted = sorted({1, *asked}) if len(asked) == 1 else asked or usual
@@ -195,25 +204,44 @@ def _arms(on_gpus: bool, n_gpus: int) -> dict[str, Any] | None:
     return found
 
 
+def _divided(config: dict[str, Any], sizes: list[int]) -> list[int]:
+    """Of some TP sizes those that the model divides by; all of them where it cannot be read."""
+    try:
+        found = divisible_tps(read_config(config), max(sizes))
+    except InvalidSpec:
+        return sizes  # refused with its reason once the memory is worked out
+    return [size for size in sizes if size in found]
+
+
 def _details(on_gpus: bool) -> dict[str, Any]:
     threads = st.multiselect(
         "OMP_NUM_THREADS (sweep; none: as it is)",
-        [1, 2, 4, 8, 16, 32, 50, 64],
+        THREADS,
+        default=url_state.asked_some("omp", THREADS, []),
         key="decode-omp",
         help="A value that nobody had set once turned a published result round.",
     )
+    url_state.keep("omp", threads, [])
     pinned = _pinning()
     middle, right = st.columns(2)
     starts = middle.number_input(
         "Starts of each arm",
         1,
         5,
-        1,
+        url_state.asked_number("starts", 1, 5, 1),
         key="decode-starts",
         help="Each start builds everything anew; arms take turns, so that drift of the machine "
         "does not pose as a difference.",
     )
-    minutes = right.number_input("Time limit a job (min)", 1, 600, 20, key="decode-limit")
+    minutes = right.number_input(
+        "Time limit a job (min)",
+        1,
+        600,
+        url_state.asked_number("limit", 1, 600, 20),
+        key="decode-limit",
+    )
+    url_state.keep("starts", starts, 1)
+    url_state.keep("limit", minutes, 20)
     found: dict[str, Any] = {
         "omp_num_threads": threads or [None],
         "cpu_affinities": pinned,
@@ -222,12 +250,23 @@ def _details(on_gpus: bool) -> dict[str, Any]:
     }
     if on_gpus:
         connections = middle.number_input(
-            "CUDA_DEVICE_MAX_CONNECTIONS (0: as it is)", 0, 32, 0, key="decode-connections"
+            "CUDA_DEVICE_MAX_CONNECTIONS (0: as it is)",
+            0,
+            32,
+            url_state.asked_number("connections", 0, 32, 0),
+            key="decode-connections",
         )
         found["cuda_device_max_connections"] = int(connections) or None
+        codes = list(FUSIONS)
         found["fusion"] = right.selectbox(
-            "Fusion", list(FUSIONS), format_func=FUSIONS.__getitem__, key="decode-fusion"
+            "Fusion",
+            codes,
+            index=codes.index(url_state.asked_one("fusion", codes, codes[0])),
+            format_func=FUSIONS.__getitem__,
+            key="decode-fusion",
         )
+        url_state.keep("connections", connections, 0)
+        url_state.keep("fusion", found["fusion"], codes[0])
     return found
 
 
@@ -239,13 +278,14 @@ def _pinning() -> list[list[int] | None]:
     """
     text = st.text_input(
         "CPU pinning (sweep; empty: as it is)",
-        "",
+        st.query_params.get("cpus", "")[:500],
         max_chars=500,
         placeholder="all; 0-7; 8-15",
         key="decode-cpus",
         help="Sets of CPUs parted by semicolons, each an arm that all ranks share (all: not "
         "pinned). CPUs near the GPU, or fewer of them, change the host's part of a step.",
     )
+    url_state.keep("cpus", text, "")
     found: list[list[int] | None] = []
     for part in text.split(";"):
         word = part.strip().lower()
@@ -270,8 +310,8 @@ def _memory(
             devices["device"],
             loads["clocks"],
         )
-        lines.append(f"TP={tp}: {need.words}")
+        lines.append(f"- TP={tp}: {need.words}")
     unit = "GPU" if devices["device"] == "cuda" else "rank"
     limit = devices["memory_bytes"]
     there = f" The smallest GPU has {memory_words(limit)}." if limit else ""
-    st.caption(f"Memory each {unit} needs. " + "; ".join(lines) + f".{there}")
+    st.caption("\n".join([f"Memory each {unit} needs.{there}", "", *lines]))

@@ -11,6 +11,7 @@ from models.architecture import (
     active_parameter_count,
     calls_per_step,
     check_tp,
+    divisible_tps,
     message_bytes,
     parameter_count,
     read_config,
@@ -249,6 +250,23 @@ def test_something_else_than_an_object_is_refused():
 def test_impossible_tp_sizes_are_refused(name, tp, word):
     with pytest.raises(InvalidSpec, match=word):
         check_tp(read_config(builtin(name)), tp)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("qwen2.5-0.5b", [1, 2]),
+        ("qwen2.5-1.5b", [1, 2, 4]),
+        ("qwen2.5-14b", [1, 2, 4, 8]),
+        ("llama-3.1-70b", [1, 2, 4, 8]),
+    ],
+)
+def test_sizes_that_a_model_divides_by_are_known_and_named(name, sizes):
+    arch = read_config(builtin(name))
+    assert divisible_tps(arch, 8) == sizes
+    with pytest.raises(InvalidSpec) as refused:
+        check_tp(arch, 3)
+    assert str(sizes[-1]) in refused.value.next_step
 
 
 @pytest.mark.parametrize("tp", [1, 2, 4])

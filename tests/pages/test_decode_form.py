@@ -92,6 +92,61 @@ def test_a_kv_length_beyond_the_model_is_refused(form):
     assert "longer than the model's 4,096" in at.error[0].value
 
 
+def test_a_link_brings_the_whole_form_back(form, two_gpus):
+    asked = {
+        "model": "qwen2.5-0.5b", "batch": "4,1", "kv": "2048", "rounds": "5", "steps": "50",
+        "clocks": "wall_graph,replay", "tp": "1,2", "link": "on", "omp": "8,1", "cpus": "all; 0-1",
+        "starts": "2", "limit": "30", "connections": "1", "fusion": "combo",
+    }  # fmt: skip
+    for name, value in asked.items():
+        form.query_params[name] = value
+    jobs = planned(form.run())
+    assert len(jobs) == 2 * 2 * 2 * 2
+    spec = jobs[0]["spec"]
+    assert (spec["batches"], spec["kv_lens"], spec["rounds"]) == ([1, 4], [2048], 5)
+    assert (spec["steps_per_round"], spec["time_limit_s"]) == (50, 1800)
+    assert spec["clocks"] == ["wall_graph", "replay"]
+    assert (spec["cuda_device_max_connections"], spec["fusion"]) == (1, "combo")
+    assert {job["spec"]["omp_num_threads"] for job in jobs} == {1, 8}
+    assert [job["spec"]["cpu_affinity"] for job in jobs[:2]] == [None, [0, 1]]
+    assert {name: form.query_params[name] for name in asked if name != "tp"} == {
+        name: value for name, value in asked.items() if name != "tp"
+    }
+
+
+def test_what_a_link_must_not_ask_for_is_left_out(form):
+    for name in ("batch", "kv", "steps", "starts", "limit", "omp"):
+        form.query_params[name] = "0"
+    (first, *_) = planned(form.run())
+    assert (first["spec"]["batches"], first["spec"]["kv_lens"]) == ([1], [128])
+    assert (first["spec"]["steps_per_round"], first["spec"]["omp_num_threads"]) == (20, None)
+
+
+def eight_gpus():
+    return [{**TWO[0], "index": n, "uuid": f"GPU-000{n}"} for n in range(8)]
+
+
+def test_at_first_only_sizes_that_the_model_divides_by_are_chosen(form, monkeypatch):
+    monkeypatch.setattr(decode_form, "host_gpus", eight_gpus)
+    at = form.run()
+    assert at.multiselect(key="decode-tp").value == [1, 2, 4]  # 12 heads do not divide over 8
+    assert {job["spec"]["tp"] for job in planned(at)} == {1, 2, 4}
+    at.multiselect(key="decode-tp").set_value([1, 8]).run()
+    assert "12 attention heads do not divide over 8 GPUs" in at.error[0].value
+    assert any("1, 2 or 4 for this model" in step.value for step in at.info)
+
+
+def test_heads_of_an_upload_that_do_not_divide_are_refused(form):
+    at = form.run()
+    at.selectbox(key="decode-model").set_value("upload a config.json").run()
+    content = json.dumps({**PLAIN, **THREE_HEADS}).encode()
+    at.get("file_uploader")[0].upload("config.json", content, "application/json").run()
+    assert [job["spec"]["tp"] for job in planned(at)] == [1]
+    at.multiselect(key="decode-tp").set_value([1, 2]).run()
+    assert planned(at) is None
+    assert "heads do not divide over 2" in at.error[0].value
+
+
 @pytest.mark.parametrize("key", ["decode-batches", "decode-kv", "decode-tp"])
 def test_nothing_chosen_asks_for_a_choice(form, key):
     at = form.run()
@@ -141,7 +196,6 @@ def test_what_is_no_list_of_cpus_is_a_sentence(form, text):
         (json.dumps({**PLAIN, "model_type": "mamba2"}).encode(), "family 'mamba2'"),
         (json.dumps({**PLAIN, "num_local_experts": 8}).encode(), "mixture of experts"),
         (json.dumps({**PLAIN, "num_attention_heads": 7}).encode(), "does not divide into 7 heads"),
-        (json.dumps({**PLAIN, **THREE_HEADS}).encode(), "heads do not divide over 2"),
         (json.dumps({**PLAIN, "hidden_size": "wide"}).encode(), "hidden_size"),
         (json.dumps({**PLAIN, "num_hidden_layers": 0}).encode(), "num_hidden_layers"),
         (json.dumps({**PLAIN, "hidden_act": "xielu"}).encode(), "the activation 'xielu'"),
