@@ -31,7 +31,7 @@ _NAMES = {
     "ttft": "time to first token",
     "output_throughput": "output throughput",
 }
-_PARTS = ("the link itself", "the engine's own all-reduce, which needs it")
+_PHASES = {"tpot": "Link and kernel in decode", "ttft": "Link and kernel in prefill"}
 _CLEAR = ("better", "worse", "differs")
 
 RoundsOf = Callable[[str, str, str, int], Sequence[Round]]
@@ -87,7 +87,7 @@ def sentences(found: Sequence[Change]) -> list[str]:
     Args:
         found: As `changes` gives them.
     """
-    said = [*verdicts(found), *_split_sentences(found)]
+    said = [*verdicts(found), *splits(found)]
     for question in dict.fromkeys(change.question for change in found):
         mine = [change for change in found if change.question == question]
         parts = []
@@ -182,34 +182,36 @@ def movement(first: Comparison, last: Comparison) -> str:
     return f"the effect {'grows' if abs(after) > abs(before) else 'shrinks'} with concurrency"
 
 
-def _split_sentences(found: Sequence[Change]) -> list[str]:
-    """How much of the link's gain is the link itself and how much the kernel that needs it."""
-    said = []
-    by_place = {(c.question.code, c.question.other, c.figure[0], c.concurrency): c for c in found}
-    for (code, other, name, cap), whole in by_place.items():
-        kernel = by_place.get(("kernel", other, name, cap))
-        link = next(
-            (
-                change
-                for change in found
-                if kernel is not None
-                and change.question.code == "link"
-                and change.question.other == kernel.question.reference
-                and (change.figure[0], change.concurrency) == (name, cap)
-            ),
-            None,
-        )
-        if code != "both" or name not in ("tpot", "ttft") or kernel is None or link is None:
+def splits(found: Sequence[Change]) -> list[str]:
+    """How much of the link's gain is the link itself, and how much the kernel that needs it.
+
+    Args:
+        found: As `changes` gives them.
+
+    Returns:
+        A sentence for decode and one for prefill of each TP size that has the arms for it.
+    """
+    by_place = {
+        (c.question.code, c.question.reference, c.question.other, c.figure[0], c.concurrency): c
+        for c in found
+    }
+    parts: dict[tuple[str, str], list[str]] = {}
+    for (code, apart, full, name, cap), whole in by_place.items():
+        if code != "both" or name not in _PHASES:
             continue
-        text = split_words(whole.result, link.result, kernel.result)
-        if text:
-            what = "Decode" if name == "tpot" else "Prefill"
-            said.append(f"{what} at concurrency {cap}: {text} ({_NAMES[name]}).")
-    return said
+        for (second, library, last, *place), kernel in by_place.items():
+            link = by_place.get(("link", apart, library, name, cap))
+            if (second, last, place) == ("kernel", full, [name, cap]) and link is not None:
+                text = split_words(whole.result, link.result, kernel.result)
+                where = "at concurrency" if (full, name) not in parts else "at"
+                if text:
+                    told = f"{whole.result.change_pct:+.1f} % {where} {cap} ({text})"
+                    parts.setdefault((full, name), []).append(told)
+    return [f"{_PHASES[name]}, {_NAMES[name]}: {', '.join(t)}." for (_, name), t in parts.items()]
 
 
 def split_words(whole: Comparison, link: Comparison, kernel: Comparison) -> str:
-    """The parts of a change as a sentence's end; empty where the whole is not shown.
+    """The parts of a change, as they stand in brackets; empty where the whole is not shown.
 
     Args:
         whole: Link off against on.
@@ -227,20 +229,19 @@ def split_words(whole: Comparison, link: Comparison, kernel: Comparison) -> str:
         return ""
     total = _log(whole.change_pct)
     shares = [100 * _log(part.change_pct) / total for part in (link, kernel)]
-    named = list(zip(shares, (link, kernel), _PARTS, strict=True))
+    named = list(zip(shares, (link, kernel), ("link", "kernel"), strict=True))
     if min(shares) < 0:
         _, part, against = min(named, key=lambda one: one[0])
         _, _, gains = max(named, key=lambda one: one[0])
-        sure = "" if part.verdict in _CLEAR else ", which is not shown"
         return (
-            f"all of {whole.change_pct:+.1f} % comes from {gains}; {against}, changes it by "
-            f"{part.change_pct:+.1f} %{sure}"
+            f"all of it the {gains}; the {against} changes it by {part.change_pct:+.1f} %"
+            f"{_unsure(part)}"
         )
-    told = " and ".join(
-        f"{share:.0f} % from {words}" + ("" if part.verdict in _CLEAR else " (not shown)")
-        for share, part, words in named
-    )
-    return f"of {whole.change_pct:+.1f} % come {told}"
+    return ", ".join(f"{words} {share:.0f} %{_unsure(part)}" for share, part, words in named)
+
+
+def _unsure(part: Comparison) -> str:
+    return ", not shown" if part.verdict == "not_shown" else ""
 
 
 def _words(result: Comparison) -> str:

@@ -8,8 +8,8 @@ import streamlit as st
 
 from db import runs
 from db.engine import Engine
-from models.comparison import VERDICT_WORDS
-from models.layout_gain import Change, changes, sentences, verdicts
+from models.comparison import VERDICT_WORDS, Comparison
+from models.layout_gain import Change, changes, splits, verdicts
 from models.layouts import Question, alike, questions
 from models.metrics import metric
 from models.rounds import Round
@@ -23,6 +23,12 @@ from pages.widgets.serving_loads import sweep_cells
 FEWEST_ARMS = 3  # two arms are what the rest of the page is about
 CURVES = ("tpot", "ttft")
 LONGEST = 2000
+_SHORT = {
+    "tpot": "TPOT, median (%)",
+    "ttft": "TTFT, median (%)",
+    "output_throughput": "output tok/s (%)",
+}
+HEIGHT = 420  # the legend, a line an arm, is part of it
 
 
 def render(engine: Engine, group: Group) -> None:
@@ -34,22 +40,26 @@ def render(engine: Engine, group: Group) -> None:
         return
     names = [arm.name for arm in arms]
     finding.heading("All arms: what TP, the link and the kernel give")
-    answers = verdicts(found)
-    for text in answers:
+    for text in verdicts(found):
         finding.say(f"**{plain(text, LONGEST)}**")
-    finding.say("\n".join(f"- {plain(t, LONGEST)}" for t in sentences(found) if t not in answers))
+    for text in splits(found):
+        finding.say(plain(text, LONGEST))
+    frame = _table(found)
+    table(
+        frame,
+        "link-ab-layouts",
+        f"{frame['question'].nunique()} questions, {len(found)} changes",
+        key="ab-layouts",
+    )
     finding.caption(
-        f"Arms {plain(', '.join(names))}; {_lengths(cells)}. Each figure is a change from the "
-        "first arm named to the other, with its 95 % interval over rounds. Link off against on "
-        "changes two things, since the engine's own all-reduce needs the link; an arm with the "
-        "link and the library's all-reduce splits them, on the logarithm, where parts add up."
+        f"Arms {plain(', '.join(names))}; {_lengths(cells)}. Each cell: the change in percent with "
+        "its 95 % interval over rounds. Link off against on changes two things, since the engine's "
+        "own all-reduce kernel needs the link; an arm with the link and the library's all-reduce "
+        "splits them, on the logarithm, where parts add up."
     )
     for column, name in zip(st.columns(2), CURVES, strict=True):
         with column:
             _curve(engine, arms, cells, name, names)
-    frame = _table(found)
-    with st.expander("All arms: every change"):
-        table(frame, "link-ab-layouts", f"{len(frame)} changes", key="ab-layouts")
 
 
 @st.cache_resource(show_spinner=False, max_entries=16)
@@ -97,7 +107,9 @@ def _curve(
     known = metric(name)
     least = rows.loc[rows["y"].idxmin()]
     chart(
-        pictures.load_curve(rows, "y", f"{known.label.lower()}, median ({known.unit})", names),
+        pictures.load_curve(rows, "y", f"{name.upper()}, median ({known.unit})", names).properties(
+            height=HEIGHT
+        ),
         f"link-ab-layouts-{name}",
         f"Least {least.y:.4g} {known.unit} with {least.arm} at concurrency {least.concurrency}",
         rows.rename(columns={"y": f"{name}_{known.unit}"}),
@@ -106,22 +118,25 @@ def _curve(
 
 
 def _table(found: Sequence[Change]) -> pd.DataFrame:
-    lines = []
+    """A row a question and figure, a column a concurrency."""
+    caps = sorted({change.concurrency for change in found})
+    lines: dict[tuple[str, str], dict[str, str]] = {}
     for change in found:
-        known, result = metric(change.figure[0]), change.result
-        is_known = result.low_pct is not None and result.high_pct is not None
-        lines.append(
+        figure = _SHORT[change.figure[0]]
+        line = lines.setdefault(
+            (change.question.words, figure),
             {
                 "question": change.question.words,
-                "figure": f"{known.label}, {change.figure[1]}".removesuffix(", value"),
-                "concurrency": change.concurrency,
-                "change (%)": f"{result.change_pct:+.1f}",
-                "95 % interval (%)": f"{result.low_pct:+.1f} to {result.high_pct:+.1f}"
-                if is_known
-                else "",
-                "verdict": VERDICT_WORDS[result.verdict],
-                "from": change.question.reference,
-                "to": change.question.other,
-            }
+                "figure": figure,
+                **{f"concurrency {cap}": "" for cap in caps},
+            },
         )
-    return pd.DataFrame(lines)
+        line[f"concurrency {change.concurrency}"] = _cell(change.result)
+    return pd.DataFrame(list(lines.values()))
+
+
+def _cell(result: Comparison) -> str:
+    words = VERDICT_WORDS[result.verdict]
+    if result.low_pct is None or result.high_pct is None:
+        return f"{result.change_pct:+.1f}: {words}"
+    return f"{result.change_pct:+.1f} [{result.low_pct:+.1f}, {result.high_pct:+.1f}]: {words}"
