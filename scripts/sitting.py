@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,7 +33,7 @@ class Step:
     Attributes:
         name: Of its files, and on the command line.
         command: Script and options; its output is added.
-        needs_s: What it takes on H200: kept free for it by the steps before.
+        needs_s: What it takes (GPUs: H200): kept free for it by the steps before.
         has_budget: Whether the script ends early by itself (``--budget-s``).
     """
 
@@ -58,6 +58,22 @@ def _served(plan: str, shape: str, *more: str, needs_s: float) -> Step:
 
 # the bare step first: it is short, and every served figure is held against it
 SITTINGS: dict[str, list[Step]] = {
+    # a rehearsal of the whole way, minutes on two cores
+    "cpu": [
+        Step(
+            "decode-tiny",
+            (
+                *("decode_study.py", "--cpu", "--models", "tiny-test-shape", "--tp", "1", "2"),
+                *("--batches", "1", "--kv", "64", "--no-allreduce"),
+            ),
+            60,
+        ),
+        _served(
+            *("cpu", "tiny-test-shape", "--input-len", "64", "--output-len", "16"),
+            *("--concurrency", "1", "2", "--clients-at-once", "10"),
+            needs_s=300,
+        ),
+    ],
     "one-gpu": [
         _decode("qwen2.5-1.5b", "1", needs_s=40),
         _decode("qwen2.5-14b", "1", needs_s=50),
@@ -95,13 +111,19 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     steps = [step for step in steps if not options.steps or step.name in options.steps]
     needed = sum(step.needs_s for step in steps)
-    print(f"{len(steps)} steps, about {needed:.0f} s on H200; {options.budget_s:.0f} s are there.")
+    print(f"{len(steps)} steps, about {needed:.0f} s; {options.budget_s:.0f} s are there.")
     if options.dry_run:
         for step in steps:
             print(f"{step.name:<20} {step.needs_s:>5.0f} s  {' '.join(line(step, options.out))}")
         return 0
     options.out.mkdir(parents=True, exist_ok=True)
+    steps = [_with_vllm(step, options.vllm_python) for step in steps]
     return 0 if all(run_steps(steps, options.out.resolve(), options.budget_s)) else 1
+
+
+def _with_vllm(step: Step, python: str) -> Step:
+    named = ("--vllm-python", python) if step.has_budget else ()
+    return replace(step, command=(*step.command, *named))
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:
@@ -110,6 +132,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="folder for results and logs")
     parser.add_argument("--budget-s", type=float, default=1650, help="for all steps together")
     parser.add_argument("--steps", nargs="+", default=[], help="these only")
+    parser.add_argument("--vllm-python", default=sys.executable, help="interpreter with vLLM")
     parser.add_argument("--dry-run", action="store_true")
     return parser.parse_args(argv)
 
