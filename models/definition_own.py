@@ -5,14 +5,20 @@ Each is a group of its own: nobody else measures the same thing in the same way.
 
 from models.definition_table import Definition
 
-# what is timed in a decode step; the fused step and the one of single kernels are two quantities
+_SERVED = (
+    "one step in wall clock as an engine drives it: a graph of the layers, and around it pages of "
+    "the cache, arrays to the GPU, head and sampling launched one by one"
+)
+# what is timed in a decode step, by name and revision: each is a quantity of its own, and so are
+# the fused step and the one of single kernels
 _STEPS = {
-    "wall-eager": "one step of the loop in wall clock, every kernel launched from Python",
-    "wall-served": "one step in wall clock as an engine drives it: a graph of the layers, and "
-    "around it pages of the cache, arrays to the GPU, head and sampling launched one by one",
-    "wall-graph": "one step of the loop in wall clock, the whole step one launch of a CUDA graph",
-    "replay": "the step's CUDA graph replayed back to back, no work of the host between",
-    "replay-no-allreduce": "the step's CUDA graph without its all-reduces, replayed back to back",
+    "wall-eager:1": "one step of the loop in wall clock, every kernel launched from Python",
+    "wall-served:1": _SERVED,
+    "wall-served:2": f"{_SERVED}; each layer writes keys and values through the page table by a "
+    "kernel of its own",
+    "wall-graph:1": "one step of the loop in wall clock, the whole step one launch of a CUDA graph",
+    "replay:1": "the step's CUDA graph replayed back to back, no work of the host between",
+    "replay-no-allreduce:1": "the step's CUDA graph without its all-reduces, replayed back to back",
 }
 
 _SLOWEST = "time a call of the slowest rank, median over batches"
@@ -65,11 +71,11 @@ _OTHERS = {
 OWN_TABLE = (
     *(
         Definition(
-            f"linkworth:decode-{plain}{name}:1", "decode_step", f"decode-{plain}{name}", what + how
+            f"linkworth:decode-{plain}{name}", "decode_step", f"decode-{plain}{name}", what + how
         )
         for name, what in _STEPS.items()
         for plain, how in (("", ""), ("plain-", ", not fused"))
-        if not (plain and name == "wall-eager")  # that clock is of single kernels anyway
+        if not (plain and name == "wall-eager:1")  # that clock is of single kernels anyway
     ),
     *(
         Definition(f"linkworth:{name}:1", metric, f"linkworth-{name}", words)

@@ -39,6 +39,15 @@ def test_what_the_runner_writes_is_a_definition_of_its_own() -> None:
     assert "pages of the cache" in describe(names[1])
 
 
+@pytest.mark.parametrize("name", ["wall-served", "plain-wall-served"])
+def test_a_served_step_that_writes_its_pages_is_another_quantity(name: str) -> None:
+    first, second = (f"linkworth:decode-{name}:{revision}" for revision in (1, 2))
+    assert "through the page table by a kernel of its own" in describe(second)
+    assert "through the page table" not in describe(first)
+    assert "Not the same quantity" in (comparable(first, second) or "")
+    assert not is_common("wall_served", [{"wall_served": first}, {"wall_served": second}])
+
+
 def test_one_graph_a_step_is_the_wall_clock_where_there_is_one() -> None:
     assert wall_of({"replay": "r", "wall_eager": EAGER, "wall_graph": GRAPH}) == "wall_graph"
     assert wall_of({"wall_eager": EAGER, "wall_served": SERVED}) == "wall_served"
