@@ -1,5 +1,6 @@
 """Pictures of decode steps: time by TP size, speedup with its ideal, the step in its parts."""
 
+import math
 from collections.abc import Sequence
 
 import altair as alt
@@ -205,7 +206,7 @@ def break_even(frame: pd.DataFrame, title: str) -> alt.LayerChart:
         "speedup:Q",
         title="Speedup over one GPU",
         scale=alt.Scale(type="log", nice=False, padding=12),
-        axis=alt.Axis(tickCount=6, format=".3~g"),
+        axis=alt.Axis(values=_round_ratios(frame[["speedup", "low", "high"]]), format=".3~g"),
     )
     base = alt.Chart(frame).encode(x=x)
     layers: list[alt.Chart] = [
@@ -225,6 +226,19 @@ def break_even(frame: pd.DataFrame, title: str) -> alt.LayerChart:
             known.mark_rule(color=theme.PALETTE[0]).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
         )
     return alt.layer(*layers).properties(height=240)
+
+
+def _round_ratios(drawn: pd.DataFrame) -> list[float]:
+    """Round values from the lowest ratio drawn to the highest, 1 included; doubled if far apart.
+
+    Vega's own on a logarithmic axis are tenths and ones, and within a decade it names only some.
+    """
+    low, high = min(1.0, drawn.min().min()), max(1.0, drawn.max().max())
+    for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5):
+        first, last = math.floor(low / step), math.ceil(high / step)
+        if last - first <= 6:
+            return [round(number * step, 2) for number in range(max(first, 1), last + 1)]
+    return [2.0**k for k in range(math.floor(math.log2(low)), math.ceil(math.log2(high)) + 1)]
 
 
 def promised(frame: pd.DataFrame) -> alt.LayerChart:

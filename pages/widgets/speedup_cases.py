@@ -60,6 +60,7 @@ class Point:
     calls: int | None = None
     floor_ms: float | None = None
     copy_gbps: float | None = None
+    cards: frozenset[str] = frozenset()
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -213,11 +214,10 @@ def with_costs(engine: Engine, version: str, cases: Iterable[Case]) -> list[Case
     for case in cases:
         points = dict(case.points)
         for tp, point in case.points.items():
-            if point.message_bytes is None:
-                continue
-            rows = sweeps(engine, version, case.host_id, case.origin, case.study)
-            cost = allreduce_of(rows, case, tp, point.message_bytes) if not rows.empty else None
-            points[tp] = replace(point, allreduce=cost)
+            if point.message_bytes is not None:
+                rows = sweeps(engine, version, case.host_id, case.origin, case.study)
+                cost = allreduce_of(rows, case, point.cards, tp, point.message_bytes)
+                points[tp] = replace(point, allreduce=cost)
         costed.append(replace(case, points=points))
     return costed
 
@@ -273,7 +273,8 @@ def _point(
     """What one run says of a case at its TP size."""
     first = rows[0]
     tp, arch = int(first.tp), facts["architecture"]
-    point = Point(tp, str(first.run_id), str(first.validity), notes=list(facts["notes"]))
+    point = Point(tp, str(first.run_id), str(first.validity))
+    point.cards, point.notes = facts["cards"], list(facts["notes"])
     by_clock: dict[str, list[Any]] = {}
     for row in rows:
         if isinstance(row.clock, str) and pd.notna(row.value):

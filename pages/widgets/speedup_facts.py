@@ -49,9 +49,7 @@ def facts_of(run: Result) -> dict[str, Any]:
     if run.spec.get("device") == "cpu":
         host = f"{CPU_HOST}, {run.host.get('cpu_model') or 'CPU not stated'}"
     else:
-        used = {str(name) for name in run.spec.get("gpus") or []}
-        mine = [gpu for gpu in gpus if {str(gpu.get("uuid")), str(gpu.get("index"))} & used]
-        host = str((mine or gpus or [{}])[0].get("name") or "host not stated")
+        host = str((_used(run) or gpus or [{}])[0].get("name") or "host not stated")
         if run.host.get("interconnect"):
             host += f" over {run.host['interconnect']}"
     variant = [
@@ -75,8 +73,21 @@ def facts_of(run: Result) -> dict[str, Any]:
         "parameters": parameter_count(arch) if arch else None,
         "variant": ", ".join(variant),
         "dtype": run.spec.get("dtype"),
+        "cards": cards_of(run),
         "notes": [*run.reasons, *(notice.text for notice in run.warnings)],
     }
+
+
+def cards_of(run: Result) -> frozenset[str]:
+    """The UUIDs of the GPUs that a run used; empty where it does not name them."""
+    return frozenset(str(gpu["uuid"]) for gpu in _used(run) if gpu.get("uuid"))
+
+
+def _used(run: Result) -> list[dict[str, Any]]:
+    """The GPUs of its host that a run's spec names, by UUID or index."""
+    named = {str(name) for name in run.spec.get("gpus") or []}
+    gpus = [gpu for gpu in run.host.get("gpus") or [] if isinstance(gpu, dict)]
+    return [gpu for gpu in gpus if {str(gpu.get("uuid")), str(gpu.get("index"))} & named]
 
 
 def architecture_of(config: dict[str, Any]) -> Architecture | None:
@@ -113,24 +124,34 @@ def sweeps(
         is_same = listed["study"].isna() if study is None else listed["study"] == study
         listed = listed[is_same]
     heads = runs.heads(_engine, list(listed["id"]))
-    return runs.measurements(
+    cards = {
+        run_id: cards_of(run)
+        for run_id, run in heads.items()
+        if facts_of(run)["host_id"] == host_id
+    }
+    found = runs.measurements(
         _engine,
-        run_ids=[run_id for run_id, run in heads.items() if facts_of(run)["host_id"] == host_id],
+        run_ids=cards,
         metrics=["allreduce_latency", "allreduce_step_cost", "calls_per_step"],
         statistics=["median", "value"],
     )
+    return found.assign(cards=found["run_id"].map(cards))
 
 
-def allreduce_of(rows: pd.DataFrame, place: Place, tp: int, size: int) -> AllReduce | None:
-    """The cost of one message on the same host, link and number of ranks, if it was measured.
+def allreduce_of(
+    rows: pd.DataFrame, place: Place, cards: frozenset[str], tp: int, size: int
+) -> AllReduce | None:
+    """The cost of one message on the same GPUs, link and number of ranks, if it was measured.
 
     Args:
         rows: From `sweeps`.
         place: Where the step was measured.
+        cards: UUIDs of the step's GPUs; where a side does not name them, the host must do.
         tp: Ranks.
         size: Bytes of the step's message.
     """
-    rows = rows[rows["ranks"] == tp]
+    of_these = rows["cards"].map(lambda own: not own or not cards or own == cards)
+    rows = rows[(rows["ranks"] == tp) & of_these.astype(bool)]
     latencies = rows[rows["metric"] == "allreduce_latency"].dropna(subset=["value", "bytes"])
     latencies = latencies[latencies["link"].fillna("") == (place.link or "")]
     for mode in MODES:

@@ -51,6 +51,34 @@ def row_label(case: Case, tp: int) -> str:
     return f"{case.label} · TP={tp}"
 
 
+def short_names(cases: Sequence[Case]) -> dict[str, str]:
+    """Label -> what tells a case from the others: for pictures, where a long name is cut.
+
+    The study stands in all names where there are several, in none where all are of one. A name
+    that is nothing but what all share stays whole.
+    """
+    several = len({case.study for case in cases}) > 1
+    parts: dict[str, list[str]] = {}
+    for case in cases:
+        study = [case.study] if several and case.study else []
+        parts[case.label] = [word for word in case.label.split(" · ") if word != case.study] + study
+    shared = set.intersection(*(set(words) for words in parts.values()))
+    return {
+        label: " · ".join(word for word in own if word not in shared) or label
+        for label, own in parts.items()
+    }
+
+
+def short_rows(cases: Sequence[Case]) -> dict[str, str]:
+    """`row_label` -> the same with its case's short name."""
+    short = short_names(cases)
+    return {
+        row_label(case, tp): f"{short[case.label]} · TP={tp}"
+        for case in cases
+        for tp in case.points
+    }
+
+
 def steps(cases: Sequence[Case], clock: str) -> pd.DataFrame:
     """Step time and tok/s of every case and TP size in one clock."""
     rows: list[dict[str, Any]] = []
@@ -218,6 +246,8 @@ def side_by_side(left: Case, right: Case) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for tp in sorted(set(left.valid) & set(right.valid)):
         points = left.valid[tp], right.valid[tp]
+        if points[0].run_id == points[1].run_id:
+            continue  # the single GPU that two link arms share
         pair = paired(*points)
         for clock in CLOCKS:
             both = common(*points, clock)

@@ -1,6 +1,6 @@
 """The parts of the Speedup page: verdicts, pictures, checks, hosts side by side, break-even."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import altair as alt
 import pandas as pd
@@ -36,7 +36,7 @@ _QUANTITIES: dict[str, tuple[str, str, int, Callable[..., alt.LayerChart]]] = {
 def step_times(cases: Cases) -> None:
     """Step time by TP in both clocks; a picture for each definition."""
     finding.heading("Step time")
-    labels = [case.label for case in cases]
+    names = speedup_frames.short_names(cases)
     panels: list[tuple[str, str, pd.DataFrame]] = []
     for clock, words in speedup_frames.CLOCKS.items():
         frame = speedup_frames.steps(cases, clock)
@@ -53,7 +53,7 @@ def step_times(cases: Cases) -> None:
         with columns[place % len(columns)]:
             low, high = frame[column].min(), frame[column].max()
             chart(
-                picture(frame, labels, title),
+                picture(_renamed(frame, "case", names), list(names.values()), title),
                 f"step-time-{place}",
                 f"{title}: {low:,.{digits}f} to {high:,.{digits}f} {unit} over {len(frame)} steps",
                 frame,
@@ -69,6 +69,11 @@ def step_times(cases: Cases) -> None:
         "bytes over the copy bandwidth measured in the same run. Hollow: an invalid run, which is "
         "never compared."
     )
+
+
+def _renamed(frame: pd.DataFrame, column: str, names: Mapping[str, str]) -> pd.DataFrame:
+    """For a picture: the numbers behind it keep the whole names."""
+    return frame.assign(**{column: frame[column].map(names)})
 
 
 def _quantity() -> tuple[str, str, int, Callable[..., alt.LayerChart]]:
@@ -104,8 +109,9 @@ def speedup(cases: Cases, clock: str) -> None:
         return
     best = frame.loc[frame["speedup"].idxmax()]
     worst = frame.loc[frame["speedup"].idxmin()]
+    names = speedup_frames.short_names(cases)
     chart(
-        pictures.speedup(frame, [case.label for case in cases]),
+        pictures.speedup(_renamed(frame, "case", names), list(names.values())),
         "speedup",
         f"Speedups in {speedup_frames.CLOCKS[clock]} from {worst['speedup']:.2f} "
         f"({worst['case']}, TP={worst['TP']}) to {best['speedup']:.2f}",
@@ -149,7 +155,10 @@ def parts(cases: Cases) -> None:
         return
     widest = frame.loc[frame["ms"].abs().idxmax()]
     chart(
-        pictures.step_parts(frame, list(speedup_frames.PARTS.values())),
+        pictures.step_parts(
+            _renamed(frame, "step", speedup_frames.short_rows(cases)),
+            list(speedup_frames.PARTS.values()),
+        ),
         "step-parts",
         f"The largest part is {widest['part']} with {widest['ms']:.2f} ms ({widest['step']})",
         frame,

@@ -36,9 +36,9 @@ def verdicts(cases: Sequence[Case]) -> None:
             finding.caption(f"No verdict yet: {missing} is not measured for this case.")
         for point in multiple if single is not None else ():
             finding.say(f"- {plain(_judged(case, single, point), 2000)}")
-        notes = [text for point in case.points.values() for text in point.notes]
-        for notice in dict.fromkeys(text for text in notes if _concerns(text, case)):
-            finding.caption(f"⚠ {plain(_in_words(notice), 1000)}")
+        for notice, tps in _notes(case).items():
+            where = "" if len(tps) == len(case.points) else f"TP={', '.join(map(str, tps))}. "
+            finding.caption(f"⚠ {where}{plain(_in_words(notice), 1000)}")
 
 
 def _alone(case: Case, point: Point) -> str | None:
@@ -64,6 +64,16 @@ def _judged(case: Case, single: Point, point: Point) -> str:
         said.append("Fewer than three rounds: direction only, no interval.")
     said += [served_sentence(pair.alone, pair.here), ceiling_sentence(point.times)]
     return " ".join(part for part in said if part)
+
+
+def _notes(case: Case) -> dict[str, list[int]]:
+    """What its runs say that is to be known -> the TP sizes that say so."""
+    found: dict[str, list[int]] = {}
+    for tp, point in sorted(case.points.items()):
+        for text in dict.fromkeys(point.notes):
+            if _concerns(text, case):
+                found.setdefault(text, []).append(tp)
+    return found
 
 
 def _concerns(notice: str, case: Case) -> bool:

@@ -111,6 +111,31 @@ def test_a_sweep_that_does_not_reach_the_message_says_nothing(database):
     assert case.points[2].allreduce is None
 
 
+def on_gpus(run, *uuids, named=None):
+    """The run on these GPUs of its host; ``named``: as its spec names them."""
+    gpus = [{"index": i, "uuid": uuid, "name": "Example GPU"} for i, uuid in enumerate(uuids)]
+    spec = {**run.spec, "gpus": list(uuids if named is None else named)}
+    return run.model_copy(update={"spec": spec, "host": {**run.host, "gpus": gpus}})
+
+
+def test_a_sweep_of_other_gpus_says_nothing_of_a_step(database):
+    """A machine of one name may have other cards today, and a machine of four has two pairs."""
+    runs.store(database, on_gpus(pair(), "GPU-aaaa", "GPU-bbbb"))
+    near = allreduce_run(2048, 4096, latency_us=6.5)
+    own = runs.store(database, on_gpus(near, "GPU-aaaa", "GPU-bbbb", named=[0, 1]))
+    # newer, and of the very size: still of another card
+    runs.store(database, on_gpus(allreduce_run(3072, latency_us=9.0), "GPU-aaaa", "GPU-cccc"))
+    runs.store(database, on_gpus(pair(), "GPU-cccc", "GPU-dddd").model_copy(update={"study": "b"}))
+    measured = [case for case in build(database) if case.origin == "measured"]
+    found = {
+        case.study: case.points[2].allreduce
+        for case in with_costs(database, runs.version(database), measured)
+    }
+    assert found["b"] is None
+    assert found[None].run_id == own
+    assert found[None].latency_us == pytest.approx(6.5)
+
+
 def test_unexplained_communication_is_printed_with_its_amount(database, open_page):
     runs.store(database, single())
     runs.store(database, pair())
