@@ -1,5 +1,7 @@
 """Speedup: does TP help this model here, where does a step's time go, when does it start to pay?"""
 
+from collections import Counter
+
 import streamlit as st
 
 from db import runs
@@ -70,11 +72,16 @@ def render() -> None:
 
 
 def _default(cases: list[Case]) -> list[str]:
-    """What was measured or imported here; else what came with the code, measured ones first."""
+    """What was measured or imported here; else what came with the code, measured ones first.
+
+    Of the measured studies it is the one that compares most, its smallest batches first.
+    """
     came = set(runs.list_runs(store.engine(), kinds=["decode"], shipped=True)["id"])
     own = [case.code for case in cases if not came & set(case.run_ids)]
-    compared = [case for case in cases if len(case.points) > 1]
-    measured = [case.code for case in compared if case.origin == "measured"]
+    compared = [case for case in cases if len(case.points) > 1 and case.origin == "measured"]
+    most = Counter(case.study for case in compared).most_common(1)
+    of_one = [case for case in compared if case.study == most[0][0]]
+    measured = [case.code for case in sorted(of_one, key=lambda case: case.batch)]
     return (own or measured or [case.code for case in cases])[:AT_FIRST]
 
 

@@ -62,6 +62,7 @@ def test_prepare_migrates_and_seeds_once(empty_database: Engine) -> None:
         "decode-on-h200",
         "hardware-2-h200",
         "one-h200",
+        "two-h200",
     }
 
 

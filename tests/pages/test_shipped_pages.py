@@ -101,14 +101,17 @@ def test_what_was_measured_here_comes_before_what_was_shipped(
     assert case.run_ids == [step]
 
 
-def test_speedup_says_for_which_model_tp_pays(page: Page) -> None:
-    at = page("speedup")
+def test_speedup_says_for_which_model_tp_pays(page: Page, first_start: Engine) -> None:
+    cases = [case for case in build(first_start) if case.study == "decode-on-h200"]
+    at = page("speedup", cases=",".join(case.code for case in cases if len(case.points) > 1))
     said = words(at)
     assert "TP=2 makes this model's step 14 % longer (2.02 ms a step against 1.77" in said
     assert "TP=2 makes this model's step 27 % shorter (6.09 ms a step against 8.34" in said
     assert "57 calls × 7.1 us give 0.406 ms (ratio 0.86). They agree within 15%" in said
-    assert "97 calls × 7.7 us give 0.744 ms (ratio 0.78). *Unexplained*: +0.22 ms." in said
-    assert "97 calls × 8.5 us give 0.825 ms (ratio 0.81). *Unexplained*: +0.19 ms." in said
+    # its 14B steps were taken on cards of which there is no sweep: the study holds one of another
+    # pair against them and says so, the page does not
+    for exposed in ("0.960", "1.013"):
+        assert f"Exposed communication is {exposed} ms; no AllReduce sweep on the same GPUs" in said
     assert "TP=2 pays above a model size of about 3 billion parameters" in said
     assert studies_of(at) == ["The study: Decode steps on H200 at TP=1 and 2, beside vLLM"]
 
@@ -120,7 +123,7 @@ def test_a_step_and_its_single_gpu_are_of_the_same_gpus(first_start: Engine) -> 
         if case.origin == "measured" and {1, 2} <= set(case.points)
     ]
     assert {(case.model, case.batch) for case in compared} == {
-        ("qwen2.5-1.5b", 1), ("qwen2.5-14b", 1), ("qwen2.5-14b", 8),
+        ("qwen2.5-1.5b", 1), ("qwen2.5-1.5b", 8), ("qwen2.5-14b", 1), ("qwen2.5-14b", 8),
     }  # fmt: skip
     for case in compared:
         boots = {
