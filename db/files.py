@@ -123,3 +123,27 @@ def find_by_sha256(engine: Engine, sha: str) -> str | None:
     """Id of the first run that came from the file with this hash; None where there is none."""
     with reading(engine) as connection:
         return run_of(connection, sha.lower())
+
+
+def of_same_file(engine: Engine, run_id: str) -> list[str]:
+    """Ids of the runs that one file brought together with this one, in its order.
+
+    Returns:
+        This run's id among them; empty where it came from no file.
+    """
+    file = (
+        select(RunFile.sha256)
+        .join(Run, Run.number == RunFile.run_number)
+        .where(Run.id == run_id)
+        .order_by(RunFile.part)
+        .limit(1)
+    )
+    with reading(engine) as connection:
+        return list(
+            connection.execute(
+                select(Run.id)
+                .join(RunFile, RunFile.run_number == Run.number)
+                .where(RunFile.sha256 == file.scalar_subquery())
+                .order_by(Run.number)
+            ).scalars()
+        )

@@ -5,7 +5,7 @@ from sqlalchemy import delete as delete_from
 
 from db.data_version import version
 from db.engine import writing
-from db.files import drop_unused, find_by_sha256, hashes_of, raw
+from db.files import drop_unused, find_by_sha256, hashes_of, of_same_file, raw
 from db.frames import count, list_runs, measurements, rounds, samples, telemetry
 from db.loading import head, heads, load, number_of
 from db.schema import Job, Run
@@ -21,6 +21,7 @@ __all__ = [
     "list_runs",
     "load",
     "measurements",
+    "of_same_file",
     "raw",
     "rounds",
     "samples",

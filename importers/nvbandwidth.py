@@ -12,7 +12,7 @@ from typing import Any
 
 from importers.draft import Draft
 from importers.pair_matrix import PairMatrix, columns, read_rows
-from importers.pasted import clean, listed, number
+from importers.pasted import clean, listed, number, numbered
 from models.errors import UnreadableFile
 from models.result import Result, Scalar
 
@@ -74,7 +74,7 @@ def read(text: str, name: str = "") -> list[Result]:
             "nvbandwidth measured nothing in this output: there is no matrix.",
             "Tests that were waived did not run; look at the tool's messages.",
         )
-    return results
+    return numbered(results, "run")
 
 
 def _text_runs(plain: str) -> list[_Run]:

@@ -4,11 +4,10 @@ The rate is signalling per link and direction, before protocol overhead.
 """
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from importers.pasted import clean, is_last_line, notices
+from importers.pasted import clean, is_last_line, notices, numbered
 from importers.topology_table import find_tables
 from models.errors import UnreadableFile
 from models.host_findings import nvlink_findings
@@ -30,9 +29,15 @@ class GpuStatus:
     index: int
     name: str
     uuid: str | None
+    line: int
     links: dict[int, float | None] = field(default_factory=dict)
     all_inactive: bool = False
     is_cut: bool = False
+
+    @property
+    def says_something(self) -> bool:
+        """Whether more than the GPU's name was printed."""
+        return bool(self.links) or self.all_inactive
 
     @property
     def total(self) -> int | None:
@@ -62,23 +67,28 @@ class Status:
     gpus: list[GpuStatus]
     problems: list[tuple[str, str]] = field(default_factory=list)
 
+    @property
+    def line(self) -> int:
+        """Line of the text at which it starts."""
+        return min(gpu.line for gpu in self.gpus)
+
 
 def looks_like(text: str) -> bool:
     """Whether link status stands in the text, and no link table (that reader takes both)."""
     if "Link 0:" not in text and "NVLink" not in text and "Link " not in text:
         return False
     plain = clean(text)
-    return find_status(plain) is not None and not find_tables(plain)
+    return bool(find_statuses(plain)) and not find_tables(plain)
 
 
-def find_status(text: str) -> Status | None:
-    """The NVLink status in a cleaned text, or None where there is none."""
+def find_statuses(text: str) -> list[Status]:
+    """The NVLink status of each machine in a cleaned text, in the order they stand."""
     gpus: list[GpuStatus] = []
     lines = text.split("\n")
     for at, line in enumerate(lines):
         header = _GPU.match(line)
         if header:
-            gpus.append(_gpu(header))
+            gpus.append(_gpu(header, at))
             continue
         if not gpus:
             continue
@@ -89,18 +99,40 @@ def find_status(text: str) -> Status | None:
             gpus[-1].all_inactive = True
         elif line.strip().startswith("Link") and is_last_line(lines, at):
             gpus[-1].is_cut = True
-    if not any(gpu.links or gpu.all_inactive for gpu in gpus):
-        return None
-    uuids = Counter(gpu.uuid for gpu in gpus)
+    indices: dict[str | None, set[int]] = {}
     for gpu in gpus:
-        if uuids[gpu.uuid] > 1:
+        indices.setdefault(gpu.uuid, set()).add(gpu.index)
+    for gpu in gpus:
+        if len(indices[gpu.uuid]) > 1:
             gpu.uuid = None  # blanked out by whoever pasted it
-    return Status(gpus, _problems(gpus))
+    machines = [list(machine.values()) for machine in _machines(gpus)]
+    return [
+        Status(machine, _problems(machine))
+        for machine in machines
+        if any(gpu.says_something for gpu in machine)
+    ]
 
 
-def _gpu(header: re.Match[str]) -> GpuStatus:
+def _machines(gpus: Sequence[GpuStatus]) -> list[dict[int, GpuStatus]]:
+    """GPUs by index, a machine each: an index that comes again belongs to the next one.
+
+    Unless it is the same GPU: several commands of nvidia-smi print its name.
+    """
+    machines: list[dict[int, GpuStatus]] = [{}]
+    for gpu in gpus:
+        before = machines[-1].get(gpu.index)
+        if before is not None and before.says_something:
+            if not gpu.says_something:
+                continue
+            if gpu.uuid is None or gpu.uuid != before.uuid:
+                machines.append({})
+        machines[-1][gpu.index] = gpu
+    return machines
+
+
+def _gpu(header: re.Match[str], line: int) -> GpuStatus:
     uuid = header[3] if re.fullmatch(r"GPU-[0-9a-f-]{8,}", header[3] or "") else None
-    return GpuStatus(index=int(header[1]), name=header[2], uuid=uuid)
+    return GpuStatus(index=int(header[1]), name=header[2], uuid=uuid, line=line)
 
 
 def _add_link(gpu: GpuStatus, link: int, state: str) -> bool:
@@ -164,7 +196,7 @@ def apply_status(gpus: list[Gpu], status: Status) -> list[Measurement]:
 
 
 def read(text: str, name: str = "") -> list[Result]:
-    """One described host with its link counts; which GPU a link leads to is not printed.
+    """A described host a machine, with its link counts; where a link leads to is not printed.
 
     Args:
         text: What was pasted or uploaded.
@@ -173,26 +205,28 @@ def read(text: str, name: str = "") -> list[Result]:
     Raises:
         UnreadableFile: No link status was found.
     """
-    status = find_status(clean(text))
-    if status is None:
+    statuses = find_statuses(clean(text))
+    if not statuses:
         raise UnreadableFile(
             "There is no NVLink status in this text.",
             "Paste what nvidia-smi nvlink -s prints, from a line like 'GPU 0: …' on.",
         )
+    return numbered([_result(status, name) for status in statuses])
+
+
+def _result(status: Status, name: str) -> Result:
     cut = [text for code, text in status.problems if code == "truncated"]
     gpus: list[Gpu] = []
     measurements = apply_status(gpus, status)
     count = "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
-    return [
-        Result(
-            kind="topology",
-            origin="described",
-            validity="suspect" if cut else "valid",
-            reasons=cut,
-            title=f"{count}, described by {TOOL}" + (f" ({name})" if name else ""),
-            tool=Tool(name=TOOL),
-            warnings=notices(status.problems),
-            gpus=gpus,
-            measurements=measurements,
-        )
-    ]
+    return Result(
+        kind="topology",
+        origin="described",
+        validity="suspect" if cut else "valid",
+        reasons=cut,
+        title=f"{count}, described by {TOOL}" + (f" ({name})" if name else ""),
+        tool=Tool(name=TOOL),
+        warnings=notices(status.problems),
+        gpus=gpus,
+        measurements=measurements,
+    )

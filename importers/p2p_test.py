@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from importers.draft import Draft
 from importers.pair_matrix import PairMatrix, columns, read_rows
-from importers.pasted import clean
+from importers.pasted import clean, numbered
 from models.errors import UnreadableFile
 from models.result import Result
 
@@ -56,7 +56,7 @@ def read(text: str, name: str = "") -> list[Result]:
             "There is no matrix of p2pBandwidthLatencyTest in this text.",
             "Paste its whole output, from the connectivity matrix on.",
         )
-    return found
+    return numbered(found, "run")
 
 
 def _run(lines: Sequence[str], name: str) -> Result | None:

@@ -7,7 +7,7 @@ table can only be told by them.
 import re
 from collections.abc import Iterable, Sequence
 
-from models.result import Notice
+from models.result import Notice, Result
 
 # escape sequences; the last form is what a forum leaves of a colour code when it drops the escape
 _ANSI = re.compile(
@@ -43,6 +43,19 @@ def decimals(token: str) -> int:
 def notices(codes: Iterable[tuple[str, str]]) -> list[Notice]:
     """Warnings, each code and text once, in the order they arose."""
     return [Notice(code=code, text=text) for code, text in dict.fromkeys(codes)]
+
+
+def numbered(results: list[Result], each: str = "machine") -> list[Result]:
+    """The same results; where one text holds several, their titles tell them apart.
+
+    Args:
+        results: As they stand in the text.
+        each: What one of them is.
+    """
+    if len(results) > 1:
+        for k, result in enumerate(results, start=1):
+            result.title = f"{result.title}, {each} {k} of {len(results)}"
+    return results
 
 
 def listed(names: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 _SECTION = re.compile(r"=+ *(Weight|Hops|Link Type) between two GPUs *=+", re.IGNORECASE)
 _NUMA = re.compile(r"GPU\[(\d+)\]\s*:\s*\(Topology\) Numa Node:\s*(\d+)\s*$", re.MULTILINE)
@@ -19,8 +20,22 @@ class RocmTopology:
     problems: list[tuple[str, str]] = field(default_factory=list)
 
 
-def find_rocm(text: str) -> RocmTopology | None:
-    """The topology of a cleaned text, or None where it holds no link types."""
+def find_rocm(text: str) -> list[RocmTopology]:
+    """The topologies of a cleaned text, one a machine; none where it holds no link types."""
+    starts: list[int] = []
+    seen: set[str] = set()
+    for section in _SECTION.finditer(text):
+        kind = section[1].lower()
+        if kind in seen or not starts:  # printed again: by the next machine
+            starts.append(section.start())
+            seen.clear()
+        seen.add(kind)
+    parts = [text[low:high] for low, high in pairwise([*starts, len(text)])]
+    return [found for part in parts if (found := _topology(part)) is not None]
+
+
+def _topology(text: str) -> RocmTopology | None:
+    """The topology of one machine, or None where its link types are missing."""
     parts = _SECTION.split(text)
     sections = {parts[k].lower(): _matrix(parts[k + 1]) for k in range(1, len(parts) - 1, 2)}
     kinds = sections.get("link type")

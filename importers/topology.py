@@ -5,9 +5,10 @@ check. What ``nvidia-smi nvlink -s`` prints in the same paste joins the same res
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
-from importers.nvlink import Status, apply_status, find_status
-from importers.pasted import clean, notices
+from importers.nvlink import Status, apply_status, find_statuses
+from importers.pasted import clean, notices, numbered
 from importers.rocm_topology import RocmTopology, find_rocm
 from importers.topology_table import Table, find_tables
 from models.errors import UnreadableFile
@@ -19,7 +20,7 @@ def looks_like(text: str) -> bool:
     if not any(word in text for word in ("GPU0", "Device 0", "between two GPUs", "GPU")):
         return False
     plain = clean(text)
-    return find_rocm(plain) is not None or bool(find_tables(plain))
+    return bool(find_rocm(plain) or find_tables(plain))
 
 
 def read(text: str, name: str = "") -> list[Result]:
@@ -33,20 +34,18 @@ def read(text: str, name: str = "") -> list[Result]:
         UnreadableFile: No table was found.
     """
     plain = clean(text)
-    rocm = find_rocm(plain)
-    if rocm is not None:
-        return [_rocm_result(rocm, name)]
+    rocm = [_rocm_result(found, name) for found in find_rocm(plain)]
     tables = find_tables(plain)
-    if not tables:
+    if not rocm and not tables:
         raise UnreadableFile(
             "There is no GPU link table in this text.",
             "Paste what nvidia-smi topo -m prints, from the line with GPU0 on.",
         )
-    results = [_result(group, name) for group in _hosts(tables)]
-    status = find_status(plain)
-    if status is not None and len(results) == 1:
-        _join(results[0], status)
-    return results
+    hosts = _hosts(tables)
+    results = [_result(group, name) for group in hosts]
+    if hosts and (statuses := find_statuses(plain)):
+        _join(results, [group[0].line for group in hosts], statuses)
+    return numbered([*results, *rocm])
 
 
 def _hosts(tables: Sequence[Table]) -> list[list[Table]]:
@@ -131,8 +130,42 @@ def _rocm_result(found: RocmTopology, name: str) -> Result:
     )
 
 
-def _join(result: Result, status: Status) -> None:
-    """Put link counts, product names and rates beside the GPUs of a table."""
-    measurements: list[Measurement] = apply_status(result.gpus or [], status)
-    result.measurements.extend(measurements)
-    result.warnings.extend(notices(status.problems))
+def _join(results: Sequence[Result], lines: Sequence[int], statuses: Sequence[Status]) -> None:
+    """Put link counts, product names and rates beside the GPUs of a table.
+
+    Several machines are told apart only where each table has its own status before or behind it:
+    counts of another machine would be worse than none.
+
+    Args:
+        results: One a machine.
+        lines: Where each starts in the text.
+        statuses: In the order they stand.
+    """
+    if not _alternate(results, lines, statuses):
+        left_out = (
+            "link_counts_left_out",
+            "What nvidia-smi nvlink -s printed is left out: which machine of this text it belongs "
+            "to cannot be told. Paste one machine at a time.",
+        )
+        for result in results:
+            result.warnings.extend(notices([left_out]))
+        return
+    for result, status in zip(results, statuses, strict=True):
+        measurements: list[Measurement] = apply_status(result.gpus or [], status)
+        result.measurements.extend(measurements)
+        result.warnings.extend(notices(status.problems))
+
+
+def _alternate(results: Sequence[Result], lines: Sequence[int], statuses: Sequence[Status]) -> bool:
+    """Whether each machine has one status that is plainly its own."""
+    if len(results) != len(statuses):
+        return False
+    if len(results) == 1:
+        return True
+    marks = [(line, "table") for line in lines] + [(each.line, "status") for each in statuses]
+    kinds = [kind for _, kind in sorted(marks)]
+    same_gpus = all(
+        {gpu.index for gpu in result.gpus or []} == {gpu.index for gpu in status.gpus}
+        for result, status in zip(results, statuses, strict=True)
+    )
+    return same_gpus and all(here != there for here, there in pairwise(kinds))

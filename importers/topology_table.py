@@ -27,6 +27,7 @@ _GLUED = re.compile(rf"[ \t]+(?=GPU\d{{1,3}}\s+(?:{_P2P.pattern}|{_LINK})(?:\s|$
 class Table:
     """One matrix as printed: a cell is None where nothing readable stands."""
 
+    line: int  # of the text, at which it starts
     names: list[str]
     cells: list[list[str | None]]
     cpus: list[str | None]
@@ -47,7 +48,8 @@ class _Row:
 
 def find_tables(text: str) -> list[Table]:
     """All matrices of a cleaned text, in the order they stand."""
-    lines = [part for line in text.split("\n") for part in _unglued(line)]
+    parts = [(k, part) for k, line in enumerate(text.split("\n")) for part in _unglued(line)]
+    lines = [part for _, part in parts]
     tables: list[Table] = []
     at = 0
     while at < len(lines):
@@ -59,7 +61,7 @@ def find_tables(text: str) -> list[Table]:
             (k for k in range(at + 1, len(lines)) if _header(lines, k) or _is_legend(lines[k])),
             len(lines),
         )
-        tables.append(_table(lines, at, stop, header))
+        tables.append(_table(parts[at][0], lines, at, stop, header))
         at = stop
     return tables
 
@@ -137,7 +139,7 @@ def _row_follows(lines: Sequence[str], at: int, names: Sequence[str]) -> bool:
     return False
 
 
-def _table(lines: Sequence[str], at: int, stop: int, header: _Header) -> Table:
+def _table(line: int, lines: Sequence[str], at: int, stop: int, header: _Header) -> Table:
     n = len(header.names)
     problems: list[tuple[str, str]] = []
     rows: dict[str, _Row] = {}
@@ -166,6 +168,7 @@ def _table(lines: Sequence[str], at: int, stop: int, header: _Header) -> Table:
             )
         )
     table = Table(
+        line=line,
         names=header.names,
         cells=[rows[name].cells if name in rows else [None] * n for name in header.names],
         cpus=[None] * n,

@@ -13,20 +13,24 @@ from models.errors import DuplicateFile, LinkworthError, NotFound, UnreadableFil
 from models.host_changes import rising
 from models.host_findings import Finding
 from models.result import Result, dump, parse
+from models.wording import plural
 from pages.widgets import live_job, store, this_machine
 from pages.widgets.badges import plain
 from runners.spec import TopologySpec
 from settings import settings
 
-# a described machine in demo mode is kept for this visitor only
+# described machines are kept for this visitor only in demo mode: a list of JSON texts
 _VISITOR = "hardware-described"
 UNSAVED = "pasted"
+_SHOWN = "hardware-pastes-shown"  # how many pastes of this visitor were shown
+_OFFERED = 64  # machines of one text
 _READINGS = 50  # of one machine that are looked at for the one before
 _TOKEN = "hardware-token"  # noqa: S105  (an idempotency token, no secret)
 PASTE_HELP = (
     "What `nvidia-smi topo -m` prints is enough; `topo -p2p` and `nvlink -s` of the same machine "
-    "may stand in the same text, `rocm-smi --showtopo` is read too. What nvbandwidth or "
-    "p2pBandwidthLatencyTest print is shown under peer-to-peer: paste it by itself."
+    "may stand in the same text, and other machines after it; `rocm-smi --showtopo` is read too. "
+    "What nvbandwidth or p2pBandwidthLatencyTest print is shown under peer-to-peer: paste it by "
+    "itself."
 )
 
 
@@ -59,15 +63,18 @@ def is_here(result: Result) -> bool:
 def choose() -> Result | None:
     """Draw the choice of machine; returns the machine to show, None where there is none."""
     frame = known()
-    visitor = st.session_state.get(_VISITOR)
-    labels = {UNSAVED: "Pasted machine (not stored)"} if visitor else {}
+    visitors = _visitors()
+    labels = {
+        code: f"Pasted machine{_place(k, len(visitors))} (not stored)"
+        for k, code in enumerate(visitors)
+    }
     labels |= {str(row.id): _label(row) for row in frame.itertuples()}
     asked = _asked(labels)
     start = asked or _default(frame, labels) or next(iter(labels), None)
     ids = list(labels)
     if start is None:
         return None
-    if visitor and not asked:
+    if visitors and not asked:
         start = UNSAVED
     chosen = st.selectbox(
         "Machine", ids, index=ids.index(start), format_func=labels.get, key=f"machine-{start}"
@@ -75,12 +82,57 @@ def choose() -> Result | None:
     if chosen != start:
         st.query_params["runs"] = str(chosen)
         st.rerun()
-    if chosen == UNSAVED:
-        return parse(json.loads(visitor))
+    if chosen in visitors:
+        _offer_others(chosen, visitors)
+        return visitors[chosen]
     try:
-        return runs.load(store.engine(), str(chosen))
+        shown = runs.load(store.engine(), str(chosen))
     except NotFound:
         return None
+    if shown.origin == "described":
+        _offer_others(shown.id, _of_same_text(shown.id))
+    return shown
+
+
+def _visitors() -> dict[str, Result]:
+    """Machines that a demo's visitor pasted: code -> machine."""
+    kept = st.session_state.get(_VISITOR) or []
+    return {
+        UNSAVED if k == 0 else f"{UNSAVED}-{k + 1}": parse(json.loads(text))
+        for k, text in enumerate(kept)
+    }
+
+
+def _place(k: int, count: int) -> str:
+    return f" {k + 1} of {count}" if count > 1 else ""
+
+
+def _of_same_text(run_id: str) -> dict[str, Result]:
+    """The machines that one text or file described: id -> machine."""
+    engine = store.engine()
+    found = runs.heads(engine, runs.of_same_file(engine, run_id)[:_OFFERED])
+    return {code: run for code, run in found.items() if run.kind == "topology"}
+
+
+def _offer_others(shown: str, machines: dict[str, Result]) -> None:
+    """The machines of one text side by side, the shown one chosen."""
+    if len(machines) < 2 or shown not in machines:
+        return
+    words = {
+        code: f"{k}: {plural(len(machine.gpus or []), 'GPU')}"
+        for k, (code, machine) in enumerate(machines.items(), start=1)
+    }
+    picked = st.segmented_control(
+        f"This text describes {len(machines)} machines",
+        list(words),
+        default=shown,
+        format_func=words.__getitem__,
+        required=True,
+        key=f"machine-of-text-{shown}",
+    )
+    if picked != shown:
+        st.query_params["runs"] = str(picked)
+        st.rerun()
 
 
 def _asked(labels: dict[str, str]) -> str:
@@ -180,7 +232,9 @@ def _watch(job_id: str) -> None:
 
 def describe() -> None:
     """Paste or upload another machine's output: it becomes a described machine."""
-    with st.expander("Describe another machine", icon=":material/content_paste:"):
+    # a new key closes it: what was asked for stands below
+    key = f"describe-{st.session_state.get(_SHOWN, 0)}"
+    with st.expander("Describe another machine", icon=":material/content_paste:", key=key):
         st.caption(PASTE_HELP)
         text = st.text_area("Output of the tool", height=160, key="pasted-text")
         file = st.file_uploader("or a file", key="pasted-file")
@@ -194,14 +248,18 @@ def describe() -> None:
             store.show_error(error)
             return
         st.query_params["runs" if kind == "topology" else "p2p"] = run_id
+        st.session_state[_SHOWN] = st.session_state.get(_SHOWN, 0) + 1
         st.rerun()
 
 
 def keep(data: bytes, name: str) -> tuple[str, str]:
-    """Read pasted bytes and store what they describe; returns its kind and run id.
+    """Read pasted bytes and store all that they describe.
+
+    Returns:
+        Kind and run id of the first machine or result; the page offers the others.
 
     Args:
-        data: A table of links, link status, or a peer-to-peer benchmark's output.
+        data: Tables of links, link status, or a peer-to-peer benchmark's output.
         name: File name, for the title.
 
     Raises:
@@ -222,7 +280,8 @@ def keep(data: bytes, name: str) -> tuple[str, str]:
     if settings().read_only:
         if kind == "p2p":
             store.refuse_read_only()
-        st.session_state[_VISITOR] = json.dumps(dump(kept[0]))
+        machines = [result for result in kept if result.kind == "topology"][:_OFFERED]
+        st.session_state[_VISITOR] = [json.dumps(dump(machine)) for machine in machines]
         return kind, UNSAVED
     try:
         ids = runs.store_all(store.engine(), kept, raw=data, raw_name=name or "pasted.txt")

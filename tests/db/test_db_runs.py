@@ -104,6 +104,18 @@ def test_raw_bytes_are_kept_and_known_by_their_hash(engine, make_result):
     assert runs.find_by_sha256(engine, "0" * 64) is None
 
 
+def test_runs_of_one_file_know_each_other(engine, make_result):
+    alone = runs.store(engine, make_result(), raw=b"one", raw_name="one.txt")
+    ids = runs.store_all(engine, [make_result(), make_result(), make_result()], raw=b"three")
+    bare = runs.store(engine, make_result())
+    assert runs.of_same_file(engine, ids[1]) == ids
+    assert runs.of_same_file(engine, alone) == [alone]
+    assert runs.of_same_file(engine, bare) == []
+    assert runs.of_same_file(engine, "gone") == []
+    runs.delete(engine, ids[0])
+    assert runs.of_same_file(engine, ids[1]) == ids[1:]
+
+
 def test_the_same_bytes_twice(engine, make_result):
     run_id = runs.store(engine, make_result(), raw=b"bytes")
     before = n_rows(engine)

@@ -95,3 +95,26 @@ def test_on_a_desk_answer_and_choices_are_beside_each_other(
         assert choice.left > seen.right, answer.slug
         assert max(choice.bottom, seen.bottom) <= DESK[1], answer.slug
     page.context.close()
+
+
+def test_a_pasted_machine_is_seen_where_it_was_pasted(
+    start_server: Callable[..., Server], browser: Browser
+) -> None:
+    server = start_server(LINKWORTH_START_WORKER="0", LINKWORTH_READ_ONLY="1")
+    page = window(browser, PHONE)
+    page.goto(f"{server.url}/hardware")
+    settled(page)
+    page.get_by_text("Describe another machine").click()
+    two = "".join(
+        f"\tGPU0\tGPU1\nGPU0\t X \t{code}\nGPU1\t{code}\t X \n\n" for code in ("NV12", "SYS")
+    )
+    page.get_by_label("Output of the tool").fill(two)
+    page.get_by_role("button", name="Show this machine").click()
+    choice = page.get_by_text("This text describes 2 machines")
+    expect(choice).to_be_visible()
+    expect(page.get_by_label("Output of the tool")).not_to_be_visible()
+    settled(page)
+    assert box(choice).bottom <= PHONE[1]
+    page.get_by_text("2: 2 GPUs").click()
+    expect(page.get_by_text("2 GPUs, 1 pair: 1x SYS (between sockets).").first).to_be_visible()
+    page.context.close()

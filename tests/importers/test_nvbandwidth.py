@@ -120,6 +120,8 @@ def test_a_cut_matrix_is_suspect_and_its_last_number_unknown() -> None:
 
 def test_two_runs_in_one_paste_do_not_leak_into_each_other() -> None:
     first, second = nvbandwidth.read(READ + READ.replace("v0.9", "v0.8").replace("26.30", "20.00"))
+    titles = [str(result.title) for result in (first, second)]
+    assert [title.rpartition(", ")[2] for title in titles] == ["run 1 of 2", "run 2 of 2"]
     assert (first.tool.version, second.tool.version) == ("0.9", "0.8")
     assert _pairs(first)[0, 1] == 26.3
     assert _pairs(second)[0, 1] == 20.0

@@ -37,6 +37,29 @@ def test_a_whole_card_has_its_links_rates_and_identity() -> None:
     assert rates[0].definition == "nvidia-smi:nvlink-rate:1"
 
 
+def test_two_hosts_in_one_paste_stay_two() -> None:
+    other = PAIR.replace("RTX 3090", "RTX A6000").replace("GPU-0a", "GPU-0b")
+    first, second = nvlink.read(PAIR + other.replace("14.062 GB/s", "<inactive>"))
+    products = [{gpu.facts["product"] for gpu in host.gpus or []} for host in (first, second)]
+    assert products == [{"NVIDIA GeForce RTX 3090"}, {"NVIDIA GeForce RTX A6000"}]
+    active = [[gpu.facts["links_active"] for gpu in host.gpus or []] for host in (first, second)]
+    assert active == [[4, 4], [0, 0]]
+    assert (len(first.measurements), len(second.measurements)) == (8, 0)
+    assert [host.title for host in (first, second)] == [
+        "2 GPUs, described by nvidia-smi nvlink -s, machine 1 of 2",
+        "2 GPUs, described by nvidia-smi nvlink -s, machine 2 of 2",
+    ]
+
+
+def test_a_gpu_that_several_commands_print_is_one() -> None:
+    names = "".join(line for line in PAIR.splitlines(keepends=True) if line.startswith("GPU"))
+    capabilities = names.replace(")\n", ")\n\t Link 0, P2P is supported: true\n")
+    for text in (names + PAIR, PAIR + names, PAIR + capabilities, PAIR + PAIR):
+        (result,) = nvlink.read(text)
+        assert [gpu.facts["links_active"] for gpu in result.gpus or []] == [4, 4]
+        assert len(result.measurements) == 8
+
+
 def test_colour_codes_line_ends_and_quoting_do_not_matter() -> None:
     dressed = "\r\n".join(f"> \x1b[1m{line}\x1b[0m" for line in PAIR.split("\n"))
     plain, other = nvlink.read(PAIR)[0], nvlink.read(dressed)[0]

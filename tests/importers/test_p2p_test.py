@@ -89,6 +89,8 @@ def test_a_cut_text_keeps_what_is_whole() -> None:
 
 def test_two_runs_are_two_results() -> None:
     first, second = p2p_test.read(WHOLE + WHOLE.replace("52.70", "26.10"))
+    titles = [str(result.title) for result in (first, second)]
+    assert [title.rpartition(", ")[2] for title in titles] == ["run 1 of 2", "run 2 of 2"]
     enabled = {"src": 0, "dst": 1, "link": "on", "direction": "one"}
     assert first.find("p2p_bandwidth", **enabled)[0].value == 52.7
     assert second.find("p2p_bandwidth", **enabled)[0].value == 26.1

@@ -194,6 +194,51 @@ def test_two_hosts_in_one_paste_stay_two() -> None:
         [["X", "SYS"], ["SYS", "X"]],
         [["X", "NV2"], ["NV2", "X"]],
     ]
+    assert [result.title for result in results] == [
+        "2 GPUs, described by nvidia-smi topo -m, machine 1 of 2",
+        "2 GPUs, described by nvidia-smi topo -m, machine 2 of 2",
+    ]
+
+
+def links_of(code: str) -> str:
+    return f"\tGPU0\tGPU1\nGPU0\t X \t{code}\nGPU1\t{code}\t X \n\n"
+
+
+def status_of(*active: bool) -> str:
+    return "".join(
+        f"GPU {k}: A card (UUID: x)\n\t Link 0: {'14.062 GB/s' if on else '<inactive>'}\n"
+        for k, on in enumerate(active)
+    )
+
+
+@pytest.mark.parametrize("status_first", [False, True])
+def test_each_of_two_hosts_gets_its_own_link_counts(status_first: bool) -> None:
+    parts = [(links_of("NV1"), status_of(True, True)), (links_of("SYS"), status_of(False, False))]
+    text = "".join(part for host in parts for part in (reversed(host) if status_first else host))
+    first, second = topology.read(text)
+    assert [gpu.facts["links_active"] for gpu in first.gpus or []] == [1, 1]
+    assert [gpu.facts["links_active"] for gpu in second.gpus or []] == [0, 0]
+    assert first.warnings == []
+    assert {notice.code for notice in second.warnings} == {"inactive_links"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # whose status is it?
+        links_of("NV1") + links_of("SYS") + status_of(True, True),
+        links_of("NV1") + links_of("SYS") + status_of(True, True) + status_of(False, False),
+        links_of("NV1") + status_of(True, True) + status_of(False, False),
+        # as many of each, and not of the same cards
+        links_of("NV1") + status_of(True) + links_of("SYS") + status_of(True, True, True),
+    ],
+)
+def test_link_counts_of_an_unknown_host_are_left_out_and_said_to_be(text: str) -> None:
+    for result in topology.read(text):
+        assert [notice.code for notice in result.warnings] == ["link_counts_left_out"]
+        assert result.measurements == []
+        assert all("links_active" not in gpu.facts for gpu in result.gpus or [])
+        assert [gpu.index for gpu in result.gpus or []] == [0, 1]
 
 
 def test_peer_access_and_link_status_join_the_links_of_the_same_paste() -> None:
@@ -264,3 +309,31 @@ def test_noise_never_raises_anything_but_the_refusal() -> None:
             topology.read(text)
         except UnreadableFile:
             continue
+
+
+def test_two_amd_hosts_in_one_paste_stay_two() -> None:
+    one = (
+        "=== Weight between two GPUs ===\n       GPU0   GPU1\nGPU0   0      15\nGPU1   15     0\n"
+        "=== Link Type between two GPUs ===\n       GPU0   GPU1\nGPU0   0      XGMI\n"
+        "GPU1   XGMI   0\n=== Numa Nodes ===\nGPU[0]\t\t: (Topology) Numa Node: 0\n"
+    )
+    other = one.replace("XGMI", "PCIE").replace("15", "40").replace("Node: 0", "Node: 1")
+    first, second = topology.read(one + other)
+    assert first.links == [["X", "XGMI"], ["XGMI", "X"]]
+    assert second.links == [["X", "PCIE"], ["PCIE", "X"]]
+    facts = [[gpu.facts["weights"] for gpu in host.gpus or []] for host in (first, second)]
+    assert facts == [[[0, 15], [15, 0]], [[0, 40], [40, 0]]]
+    assert [[gpu.numa for gpu in host.gpus or []] for host in (first, second)] == [
+        [0, None],
+        [1, None],
+    ]
+    assert (second.title or "").endswith("rocm-smi --showtopo, machine 2 of 2")
+
+
+def test_hosts_of_two_vendors_in_one_paste_are_both_read() -> None:
+    amd = "=== Link Type between two GPUs ===\n  GPU0 GPU1\nGPU0 0 XGMI\nGPU1 XGMI 0\n"
+    found = topology.read(links_of("NV1") + amd)
+    assert [result.links for result in found] == [
+        [["X", "NV1"], ["NV1", "X"]],
+        [["X", "XGMI"], ["XGMI", "X"]],
+    ]

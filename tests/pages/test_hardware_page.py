@@ -245,6 +245,44 @@ def test_pasting_another_machine_shows_and_stores_it_as_described(
     assert hardware_source.keep(PASTED.encode(), "again.txt") == ("topology", run_id)
 
 
+OTHER = "\tGPU0\tGPU1\nGPU0\t X \tNV12\nGPU1\tNV12\t X \n"
+
+
+def test_a_paste_of_two_machines_keeps_and_offers_both(
+    database: Engine, page: Callable[..., AppTest]
+) -> None:
+    at = page()
+    at.text_area(key="pasted-text").set_value(PASTED + "\n" + OTHER)
+    at.button(key="describe").click().run()
+    assert not at.exception
+    first = param(at, "runs")
+    assert "3 GPUs, 3 pairs" in texts(at)
+    offered = at.segmented_control(key=f"machine-of-text-{first}")
+    assert offered.label == "This text describes 2 machines"
+    assert offered.options == ["1: 3 GPUs", "2: 2 GPUs"]
+    _, second = runs.of_same_file(database, first)
+    offered.set_value(second).run()
+    assert param(at, "runs") == second
+    assert "2 GPUs, 1 pair: 1x NV12 (12 NVLinks)." in texts(at)
+    # and back, from the address alone, by whoever is given it
+    again = page(runs=second)
+    again.segmented_control(key=f"machine-of-text-{second}").set_value(first).run()
+    assert "3 GPUs, 3 pairs" in texts(again)
+    names = [name for name in at.selectbox[0].options if "described by nvidia-smi" in name]
+    assert [name.partition(" · ")[0] for name in names] == [
+        "2 GPUs, described by nvidia-smi topo -m, machine 2 of 2",
+        "3 GPUs, described by nvidia-smi topo -m, machine 1 of 2",
+    ]
+
+
+def test_a_machine_that_was_pasted_alone_offers_no_others(page: Callable[..., AppTest]) -> None:
+    at = page()
+    at.text_area(key="pasted-text").set_value(PASTED)
+    at.button(key="describe").click().run()
+    assert "3 GPUs, 3 pairs" in texts(at)
+    assert not [one for one in at.segmented_control if "machine" in str(one.key)]
+
+
 def test_a_text_that_is_no_table_is_refused_with_a_next_step(page: Callable[..., AppTest]) -> None:
     at = page()
     at.text_area(key="pasted-text").set_value("hello")
@@ -288,6 +326,17 @@ def test_a_demo_shows_a_pasted_machine_and_stores_and_starts_nothing(
         at.button(key="describe").click().run()
         assert not at.exception
         assert "3 GPUs, 3 pairs" in texts(at)
+        assert runs.count(database) == before
+        at.text_area(key="pasted-text").set_value(PASTED + "\n" + OTHER)
+        at.button(key="describe").click().run()
+        assert "3 GPUs, 3 pairs" in texts(at)
+        at.segmented_control(key="machine-of-text-pasted").set_value("pasted-2").run()
+        assert not at.exception
+        assert "2 GPUs, 1 pair: 1x NV12 (12 NVLinks)." in texts(at)
+        assert at.selectbox[0].options[:2] == [
+            "Pasted machine 1 of 2 (not stored)",
+            "Pasted machine 2 of 2 (not stored)",
+        ]
         assert runs.count(database) == before
         with pytest.raises(ReadOnly):
             hardware_source.enqueue()
