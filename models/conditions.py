@@ -72,7 +72,7 @@ KNOWN: tuple[Known, ...] = (
         "does not.",
     ),
     Known(
-        "NCCL_P2P_DISABLE|NCCL_P2P_LEVEL|NCCL_SHM_DISABLE|transports.*",
+        "link|NCCL_P2P_DISABLE|NCCL_P2P_LEVEL|NCCL_SHM_DISABLE|transports.*",
         "high",
         "It decides whether GPUs talk directly or through the host's memory.",
     ),
@@ -106,6 +106,23 @@ KNOWN: tuple[Known, ...] = (
         "high",
         "Another GPU or link is another machine.",
     ),
+    Known(
+        "model",
+        "high",
+        "Another model reads other weights in every step.",
+    ),
+    Known(
+        "tp|ranks|replicas",
+        "high",
+        "Another number of GPUs shares the work, and pays for the link.",
+    ),
+    Known(
+        "batches|kv_lens|workloads|concurrency|input_len|output_len|request_rate",
+        "high",
+        "Under another load the same machine does something else.",
+    ),
+    Known("dtype", "high", "Weights and messages of another width have other sizes."),
+    Known("compile|fusion", "some", "Other kernels do the same work."),
     Known("nccl", "some", "Another version chooses algorithms and protocols otherwise."),
     Known(
         "cuda|torch|torch_cuda|vllm|transformers|triton",
@@ -203,6 +220,12 @@ def explanations(different: Iterable[Difference]) -> list[str]:
     ]
 
 
+def counted(n: int, n_known: int) -> str:
+    """How many conditions differ, and how many of them are known to matter, in words."""
+    differ = "1 condition differs" if n == 1 else f"{n} conditions differ"
+    return f"{differ}, {n_known} of them known to matter"
+
+
 def said(value: Any) -> str:
     """A value as a table shows it."""
     return "not stated" if value is None else str(value)
@@ -210,7 +233,9 @@ def said(value: Any) -> str:
 
 def _asked(result: Result) -> dict[str, Any]:
     spec = {name: value for name, value in result.spec.items() if name not in ("model", "gpus")}
-    return {name: value for name, value in _flat(spec).items() if _last(name) not in _IDENTITY}
+    asked = {name: value for name, value in _flat(spec).items() if _last(name) not in _IDENTITY}
+    model = result.spec.get("model_name") or result.spec.get("model")
+    return {**asked, "model": model} if isinstance(model, str) else asked
 
 
 def _compare(left: Mapping[str, Any], right: Mapping[str, Any], group: Group) -> list[Difference]:

@@ -15,6 +15,7 @@ from models.definitions import caution, comparable, conversion, group_of
 from models.metrics import METRICS
 from models.result import Measurement, Result, Scalar
 
+_LOAD = "load: "  # how a dimension that holds for a whole run is named among the conditions
 _Place = tuple[str, str, tuple[tuple[str, Scalar], ...]]  # metric, statistic, dims
 _Cells = dict[_Place, dict[str, "Cell"]]  # place -> group of definitions -> number
 
@@ -185,18 +186,23 @@ def differing_conditions(results: Sequence[Result]) -> list[Condition]:
     Args:
         results: Two or more runs.
     """
-    named = [_named(result) for result in results]
+    pairwise = [conditions.differences(results[0], other) for other in results[1:]]
+    differing = [row for differences in pairwise for row in differences]
     found = [
-        Condition(name, words, "")
+        _condition(name, pairwise)
+        for weight in ("high", "some", "unknown")
+        for name in dict.fromkeys(row.name for row in differing if row.weight == weight)
+    ]
+    why = {row.name: row.why for row in found}
+    named = [_named(result) for result in results]
+    measured = [
+        Condition(name, words, why.get(name.removeprefix(_LOAD), ""))
         for name in dict.fromkeys(name for values in named for name in values)
         if len(set(words := tuple(conditions.said(values.get(name)) for values in named))) > 1
     ]
-    pairwise = [conditions.differences(results[0], other) for other in results[1:]]
-    differing = [row for differences in pairwise for row in differences]
-    for weight in ("high", "some", "unknown"):
-        for name in dict.fromkeys(row.name for row in differing if row.weight == weight):
-            found.append(_condition(name, pairwise))
-    return found
+    # what was asked for and what was measured are one row where they say the same
+    told = {(row.name.removeprefix(_LOAD), row.values) for row in measured}
+    return measured + [row for row in found if (row.name, row.values) not in told]
 
 
 def _condition(name: str, pairwise: Sequence[Sequence[conditions.Difference]]) -> Condition:
@@ -220,7 +226,7 @@ def _named(result: Result) -> dict[str, Any]:
         for name in METRICS[row.metric].dims:
             if name in row.dims:
                 values.setdefault(name, set()).add(row.dims[name])
-    flat |= {f"load: {name}": found.pop() for name, found in values.items() if len(found) == 1}
+    flat |= {f"{_LOAD}{name}": found.pop() for name, found in values.items() if len(found) == 1}
     return flat | {f"said by a person: {name}": value for name, value in result.said.items()}
 
 

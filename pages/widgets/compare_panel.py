@@ -9,6 +9,7 @@ import streamlit as st
 from db import runs
 from db.engine import Engine
 from models import side_by_side
+from models.conditions import counted
 from models.definitions import describe, group_of
 from models.errors import NotFound
 from models.metrics import METRICS
@@ -90,8 +91,7 @@ def _conditions(results: Sequence[Result], labels: Sequence[str]) -> None:
             for row in found
         ]
     )  # fmt: skip
-    matter = sum(bool(row.why) for row in found)
-    words = f"{len(found)} conditions differ, {matter} of them known to matter"
+    words = counted(len(found), sum(bool(row.why) for row in found))
     st.caption(f"{words}. Whatever changes below may come from any of them.")
     table(
         frame,

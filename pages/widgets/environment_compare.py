@@ -5,7 +5,7 @@ import streamlit as st
 
 from db import runs
 from db.engine import Engine
-from models.conditions import Difference, differences, explanations, said
+from models.conditions import Difference, counted, differences, explanations, said
 from models.result import Result
 from pages.widgets import pcie_load
 from pages.widgets.badges import badge
@@ -52,15 +52,12 @@ def render(engine: Engine, left_id: str, right_id: str, *, key: str = "condition
     if not rows:
         st.success("No recorded condition differs between these two runs.")
         return
-    high = sum(row.weight == "high" and row.group == "found" for row in rows)
-    st.caption(
-        f"{len(rows)} conditions differ, {high} of them known to matter. What one run does not "
-        "state may be the same there or not."
-    )
+    words = counted(len(rows), sum(row.weight == "high" for row in rows))
+    st.caption(f"{words}. What one run does not state may be the same there or not.")
     table(
         frame(rows),
         f"conditions-{left_id[:8]}-{right_id[:8]}",
-        f"{len(rows)} conditions differ, {high} known to matter",
+        words,
         key=key,
         is_wrapped=True,
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from importers.published import read
-from models.conditions import KNOWN, conditions, differences, explanations, said
+from models.conditions import KNOWN, conditions, counted, differences, explanations, said
 from models.result import Result, Tool
 
 
@@ -100,6 +100,33 @@ def test_what_was_asked_for_stands_last_and_explains_nothing():
     rows = differences(left, right)
     assert [(row.group, row.name) for row in rows] == [("found", "kernel"), ("asked", "link")]
     assert explanations(rows) == []
+
+
+def test_another_model_is_a_difference_that_matters():
+    left, right = (
+        run(spec={"kind": "decode", "model": {"layers": n}, "model_name": f"{n} layers"})
+        for n in (2, 4)
+    )
+    (row,) = differences(left, right)
+    assert (row.name, row.left, row.right) == ("model", "2 layers", "4 layers")
+    assert (row.group, row.weight) == ("asked", "high")
+
+
+@pytest.mark.parametrize(
+    "name", ["link", "tp", "ranks", "batches", "kv_lens", "workloads", "dtype", "model"]
+)
+def test_what_was_asked_differently_says_why_it_matters(name):
+    (row,) = differences(run(spec={name: "a"}), run(spec={name: "b"}))
+    assert row.weight == "high"
+    assert len(row.why) > 20
+
+
+@pytest.mark.parametrize(
+    ("n", "words"),
+    [(1, "1 condition differs, 1 of them known"), (3, "3 conditions differ, 1 of them known")],
+)
+def test_differences_are_counted_in_words(n, words):
+    assert counted(n, 1) == f"{words} to matter"
 
 
 def test_conditions_that_are_no_table_are_left_alone():

@@ -39,6 +39,16 @@ def test_a_dimension_that_holds_for_a_whole_run_is_no_row() -> None:
     assert differing == {"load: link": ("on", "off")}
 
 
+def test_what_was_asked_and_measured_alike_is_one_row_with_its_reason() -> None:
+    on, off = (
+        run(measured("allreduce_latency", 6.5, "g:a:1", bytes=1024, link=link), spec={"link": link})
+        for link in ("on", "off")
+    )
+    (row,) = differing_conditions([on, off])
+    assert (row.name, row.values) == ("load: link", ("on", "off"))
+    assert "through the host's memory" in row.why
+
+
 def test_rounds_are_gathered_to_their_median() -> None:
     several = run(*(measured("ttft", value, "vllm:ttft:2", round=number)
                     for number, value in enumerate((50.0, 90.0, 52.0))))  # fmt: skip

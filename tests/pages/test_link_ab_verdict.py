@@ -178,7 +178,7 @@ def test_more_than_one_change_is_named(database: Engine) -> None:
     other = spec_of("link-on", tp=1, gpus=[0], engine_args={"max-num-seqs": 8})
     found = stored(database, {"spec": spec_of("link-on")}, {"spec": other})
     assert len(found) == 1
-    assert "in 2 things at once (--max-num-seqs default against 8; TP size 2 against 1)" in found[0]
+    assert "in 2 things at once (TP size 2 against 1; --max-num-seqs default against 8)" in found[0]
 
 
 def test_another_driver_and_thread_count_are_named(database: Engine) -> None:
