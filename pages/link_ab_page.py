@@ -180,6 +180,9 @@ def _usual(engine: Engine, group: Group) -> tuple[str, str]:
             known = [name for name in told if name in by_name and name != arm.name]
             if known:
                 return by_name[known[0]], arm.code
+    pair = serving_layouts.link_pair(engine, group)
+    if pair is not None and not named:
+        return pair
     low = [arm for arm in arms if any(word in arm.name.lower() for word in _REFERENCE_WORDS)]
     first = low[0] if low else arms[0]
     rest = [arm for arm in arms if arm.code != first.code]

@@ -31,6 +31,19 @@ _SHORT = {
 HEIGHT = 420  # the legend, a line an arm, is part of it
 
 
+def link_pair(engine: Engine, group: Group) -> tuple[str, str] | None:
+    """Codes of the arms that differ by the link, all else equal; None where there are none.
+
+    Of several TP sizes the smallest: the pair that a bridge joins.
+    """
+    if group.code in ("any", SINGLE) or len(group.arms) < FEWEST_ARMS:
+        return None
+    _, asked, _, _ = _found(engine, runs.version(engine), group)
+    codes = {arm.name: arm.code for arm in group.arms}
+    pairs = [(codes[q.reference], codes[q.other]) for q in asked if q.code == "both"]
+    return pairs[0] if pairs else None
+
+
 def render(engine: Engine, group: Group) -> None:
     """Sentences, curves and a table over all arms that differ in their layout alone."""
     if group.code in ("any", SINGLE) or len(group.arms) < FEWEST_ARMS:

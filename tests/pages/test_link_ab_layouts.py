@@ -76,3 +76,17 @@ def test_a_single_question_needs_no_section(database, open_page, names):
     at = open_page("link-ab", evaluation=EVALUATION)
     assert not at.exception
     assert HEADING not in headings(at)
+
+
+def test_of_many_arms_the_link_is_looked_at_first(database, open_page):
+    keep(database, *ARMS)
+    at = open_page("link-ab", evaluation=EVALUATION)
+    chosen = [at.selectbox(key=f"ab-{place}-{EVALUATION}").value for place in "ab"]
+    assert chosen == [f"{EVALUATION}|tp2-link-off", f"{EVALUATION}|tp2-link-on"]
+
+
+def test_without_the_link_among_the_arms_the_names_decide(database, open_page):
+    keep(database, "tp1", "2xtp1", "tp2-link-on")
+    at = open_page("link-ab", evaluation=EVALUATION)
+    chosen = [at.selectbox(key=f"ab-{place}-{EVALUATION}").value for place in "ab"]
+    assert chosen == [f"{EVALUATION}|tp1", f"{EVALUATION}|tp2-link-on"]
