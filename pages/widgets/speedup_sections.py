@@ -125,14 +125,15 @@ def speedup(cases: Cases, clock: str) -> None:
     clocks = speedup_frames.clocks_of(cases)
     every = pd.concat(speedup_frames.speedups(cases, each) for each in clocks).round(3)
     every = every[every["TP"] != every["reference TP"]]
-    figures = ["TP", "speedup", "low", "high", "efficiency (%)"]
+    columns = ["TP", "speedup", "low", "high", "efficiency (%)", "clock", "reference TP", "origin"]
     table(
-        every,
+        _renamed(every, "case", names),
         "speedups",
         f"{len(every)} speedups in {len(clocks)} clocks",
         key="speedups",
-        # figures first: a case's name alone fills a phone
-        column_order=[*figures, "clock", "case", "reference TP", "origin"],
+        file=every,
+        # what tells the rows apart comes first; a single case needs no name, and its fills a phone
+        column_order=["case", *columns] if len(cases) > 1 else columns,
         column_config={
             "efficiency (%)": st.column_config.NumberColumn(format="%.0f"),
             **{
@@ -303,8 +304,10 @@ def pays(all_cases: Cases, chosen: Cases, clock: str) -> None:
                 ("batch", "batch", "", "Batch (sequences)"),
             ):
                 # of the chosen batches or models the one of which most was measured
-                frames = [speedup_frames.sweep(all_cases, each, tp, by, clock) for each in group]
-                frame = max(frames, key=len)
+                swept = [
+                    (each, speedup_frames.sweep(all_cases, each, tp, by, clock)) for each in group
+                ]
+                fixed, frame = max(swept, key=lambda pair: len(pair[1]))
                 if frame.empty:
                     continue
                 gains = frame["speedup"].tolist()
@@ -312,6 +315,10 @@ def pays(all_cases: Cases, chosen: Cases, clock: str) -> None:
                 said = break_even_sentence(crossings, gains, tp, what, unit)
                 drawn = True
                 where = f"{case.host}{f', link {case.link}' if case.link else ''}"
+                if by == "batch":
+                    where += f", {fixed.model}"
+                else:
+                    said += f" At batch {fixed.batch}."
                 finding.say(f"- {plain(where)}: {plain(said, 1000)}")
                 if len(frame) > 1:
                     name = f"break-even-{number}-{tp}-{by}"

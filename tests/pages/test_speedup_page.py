@@ -183,10 +183,16 @@ def test_break_even_lies_between_two_measured_models(database, open_page):
             link="on" if tp > 1 else None,
         )
         runs.store(database, large)
-    words = text_of(open_page("speedup"))
+    at = open_page("speedup")
+    words = text_of(at)
     assert "TP=2 pays above a model size of about" in words
-    assert "(between the measured 1.54 and 14.8)" in words
+    assert "(between the measured 1.54 and 14.8). At batch 1." in words
     assert "One batch is measured" in words
+    # a break-even in batches is one model's
+    assert "link on, large: One batch is measured" in words
+    # what tells the rows apart comes first, without what all cases share
+    shown = [one.value for one in at.dataframe if "efficiency (%)" in one.value.columns]
+    assert {"small", "large"} in [set(frame["case"]) for frame in shown]
 
 
 def test_a_newer_run_of_the_same_case_replaces_the_older_unless_asked(database):
