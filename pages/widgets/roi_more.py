@@ -88,7 +88,7 @@ def _answer(found: Assessment, certain: dict[str, float]) -> None:
     row = st.container(horizontal=True)  # two a line on a phone
     columns = [row.container(width=FIGURE_PX) for _ in range(4)]
     colour, sign = SIGNS[verdict.word]
-    columns[0].markdown(f"Verdict\n\n#### :{colour}[{sign} {verdict.word}]")
+    columns[0].markdown(f":small[Verdict]\n\n#### :{colour}[{sign} {verdict.word}]")
     columns[1].metric(
         "Gains money in",
         chance(outcome.p_positive),

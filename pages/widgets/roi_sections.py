@@ -161,7 +161,7 @@ def _stability_row(name: str, seen: Evidence, rate: Rate) -> dict[str, object]:
         "arm": name,
         "incidents": seen.incidents,
         "hours under load": round(seen.hours, 1),
-        "failures at least apart (h, 95 %)": None if bound is None else round(bound, 1),
+        "at least apart (h, 95 %)": None if bound is None else round(bound, 1),
         "failures a year, P5": round(low, 4),
         "failures a year, median": round(middle, 4),
         "failures a year, P95": round(high, 4),

@@ -19,6 +19,8 @@ from pages.widgets.links import explorer_link
 from pages.widgets.plain import plain
 from settings import settings
 
+_OF_EACH = ("metric", "statistic", "value", "low", "high", "unit", "n", "round", "definition")
+
 
 def measurement_frame(run: Result) -> pd.DataFrame:
     """The measurements as people read them: metric in words, unit beside each value."""
@@ -38,6 +40,17 @@ def measurement_frame(run: Result) -> pd.DataFrame:
         for row in run.measurements
     ]
     return pd.DataFrame(rows).dropna(axis="columns", how="all") if rows else pd.DataFrame()
+
+
+def _in_order(frame: pd.DataFrame) -> list[str]:
+    """Columns as a narrow screen needs them: what tells rows apart stands beside their metric."""
+    names = [str(name) for name in frame]
+    varying = [
+        name for name in names if name not in _OF_EACH and frame[name].nunique(dropna=False) > 1
+    ]
+    figures = [name for name in _OF_EACH[1:-1] if name in names]
+    rest = [name for name in names if name not in {*_OF_EACH, *varying}]
+    return ["metric", *varying, *figures, *rest, "definition"]
 
 
 def render(run_id: str) -> None:
@@ -63,7 +76,14 @@ def render(run_id: str) -> None:
         if "clock" in frame:
             shown = frame.assign(clock=frame["clock"].map(clock_words, na_action="ignore"))
         words = f"{len(frame)} measurements of this run"
-        table(shown, f"run-{run_id[:8]}", words, key="run-values", file=frame)
+        table(
+            shown,
+            f"run-{run_id[:8]}",
+            words,
+            key="run-values",
+            column_order=_in_order(shown),
+            file=frame,
+        )
     with right:
         st.download_button(
             "Result as JSON",

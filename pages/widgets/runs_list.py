@@ -49,8 +49,8 @@ def render(engine: Engine) -> None:
         height=OPEN_PX if _is_linked(key) else "auto",
         alt=f"{words}, newest first",
         column_config={
-            "what": st.column_config.TextColumn(width=300),
-            "headline": st.column_config.TextColumn(width=230),
+            "what": st.column_config.TextColumn(width=320),
+            "headline": st.column_config.TextColumn(width=250),
             "started": st.column_config.DatetimeColumn("started (UTC)"),
         },
     )

@@ -149,7 +149,10 @@ def comparison(arms: Arms, rows: Sequence[Row], *, is_vetoed: bool = False) -> N
         f"{arms[1].name} against {arms[0].name}: {words}",
         key="ab-table",
         column_order=shown,
-        column_config={"note": st.column_config.TextColumn(width="large")},
+        column_config={
+            "note": st.column_config.TextColumn(width="large"),
+            "printed by the author": st.column_config.TextColumn("author printed"),
+        },
     )
     changes = pd.DataFrame() if is_vetoed else interval_frame(rows)
     if len(changes):

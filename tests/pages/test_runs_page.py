@@ -79,6 +79,33 @@ def test_one_run_with_conditions_and_hash(database: Engine, open_page: OpenPage)
     assert list(values[0]["unit"]) == ["us"]
 
 
+def test_what_tells_the_figures_of_a_run_apart_stands_beside_their_metric(
+    database: Engine, open_page: OpenPage
+) -> None:
+    rows = [
+        Measurement(
+            metric="allreduce_latency",
+            statistic="median",
+            unit="us",
+            value=12.5,
+            n=30,
+            round=0,
+            dims={"bytes": size, "mode": "graph", "ranks": 2},
+            definition="linkworth:allreduce-graph:1",
+        )
+        for size in (1024, 2048)
+    ]
+    run = Result(
+        kind="allreduce", origin="measured", tool=Tool(name="linkworth"), measurements=rows
+    )
+    at = open_page("runs", run=runs.store(database, run))
+    (shown,) = [one for one in at.dataframe if "value" in one.value.columns]
+    assert list(shown.proto.column_order) == [
+        "metric", "bytes", "statistic", "value", "unit", "n", "round", "mode", "ranks",
+        "definition",
+    ]  # fmt: skip
+
+
 def test_an_invalid_run_says_why_and_that_it_never_counts(
     database: Engine, open_page: OpenPage
 ) -> None:
