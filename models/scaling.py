@@ -184,19 +184,6 @@ def decompose(times: StepTimes, single: StepTimes | None = None) -> tuple[Part, 
     return tuple(parts)
 
 
-def modelled_step_ms(
-    compute_ms: float, calls: int, allreduce_us: float, cpu_ms: float = 0.0
-) -> float:
-    """The additive model of a step: compute + calls x latency + CPU, milliseconds.
-
-    Raises:
-        InvalidSpec: A term is negative.
-    """
-    if min(compute_ms, calls, allreduce_us, cpu_ms) < 0:
-        raise InvalidSpec("The terms of a step are not negative.")
-    return compute_ms + calls * allreduce_us / 1e3 + cpu_ms
-
-
 @dataclass(frozen=True)
 class AdditiveCheck:
     """The additive model step(tp) = step(1)/tp + all-reduces, against what was measured."""

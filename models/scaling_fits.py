@@ -9,6 +9,8 @@ import numpy as np
 
 from models.errors import InvalidSpec
 
+# The curve T = A/tp + C describes steps that lie within this share of it.
+FITS_WITHIN = 0.05
 # Calls x latency and the measured difference agree when they differ by no more than this share.
 AGREEMENT = 0.15
 
@@ -20,12 +22,26 @@ class InverseFit:
     Attributes:
         shared_ms: A, the time that divides over the GPUs.
         constant_ms: C, what every TP size pays.
-        residuals_ms: Measured minus fitted, in the order of the points.
+        tps: TP sizes of the points.
+        measured_ms: Steps of the points.
     """
 
     shared_ms: float
     constant_ms: float
-    residuals_ms: tuple[float, ...]
+    tps: tuple[int, ...]
+    measured_ms: tuple[float, ...]
+
+    @property
+    def residuals_ms(self) -> tuple[float, ...]:
+        """Measured minus fitted, in the order of the points, milliseconds."""
+        points = zip(self.tps, self.measured_ms, strict=True)
+        return tuple(step - self.at(tp) for tp, step in points)
+
+    @property
+    def farthest(self) -> tuple[int, float]:
+        """The TP size whose step lies farthest off the curve, and its share of the step."""
+        shares = zip(self.residuals_ms, self.measured_ms, self.tps, strict=True)
+        return max(((tp, gap / step) for gap, step, tp in shares), key=lambda point: abs(point[1]))
 
     def at(self, tp: float) -> float:
         """The fitted step at a TP size, milliseconds."""
@@ -48,8 +64,7 @@ def fit_inverse(tp: Sequence[int], step_ms: Sequence[float]) -> InverseFit | Non
     design = np.stack([inverse, np.ones_like(inverse)], axis=1)
     measured = np.asarray(step_ms, dtype=float)
     (shared, constant), *_ = np.linalg.lstsq(design, measured, rcond=None)
-    residuals = measured - design @ np.array([shared, constant])
-    return InverseFit(float(shared), float(constant), tuple(float(value) for value in residuals))
+    return InverseFit(float(shared), float(constant), tuple(tp), tuple(step_ms))
 
 
 @dataclass(frozen=True)

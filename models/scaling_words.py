@@ -3,8 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from models.scaling import AdditiveCheck, StepTimes, cpu_ceiling, link_ceiling, speedup
-from models.scaling_fits import AGREEMENT, Agreement, BreakEven
+from models.scaling import (
+    AdditiveCheck,
+    StepTimes,
+    cpu_ceiling,
+    efficiency,
+    link_ceiling,
+    speedup,
+)
+from models.scaling_fits import AGREEMENT, FITS_WITHIN, Agreement, BreakEven, InverseFit
 
 # Changes below this share are called no difference, as in every comparison of the project.
 SAME_WITHIN = 0.02
@@ -19,7 +26,7 @@ class Verdict:
     Attributes:
         sentence: One sentence with its reasons.
         pays: True, False, or None where the difference is within `SAME_WITHIN`.
-        speedup: Step on one GPU over step at this size.
+        speedup: Step of the reference over step at this size.
         reasons: The reasons alone, one clause each.
     """
 
@@ -39,13 +46,22 @@ def signed_ms(value: float) -> str:
     return f"{'−' if value < 0 else '+'}{abs(value):.2f} ms"
 
 
-def splitting_words(tp: int) -> str:
+def splitting_words(tp: int, reference_tp: int = 1) -> str:
     """What tensor parallelism does to the weights, for a sentence."""
-    return "halving the weights" if tp == 2 else f"splitting the weights over {tp} GPUs"
+    if tp == 2 * reference_tp:
+        return "halving the weights" if reference_tp == 1 else "halving each GPU's weights"
+    instead = f" instead of {reference_tp}" if reference_tp > 1 else ""
+    return f"splitting the weights over {tp} GPUs{instead}"
+
+
+def ideal_words(gain: float, tp: int, reference_tp: int = 1) -> str:
+    """How much of the ideal a speedup reaches, for a sentence."""
+    share = efficiency(gain, tp, reference_tp)
+    return f"{share * 100:.0f} % of the ideal {tp / reference_tp:.3g}×"
 
 
 def verdict(
-    single: StepTimes,
+    reference: StepTimes,
     times: StepTimes,
     where: str = "On this host",
     interval: tuple[float, float] | None = None,
@@ -53,8 +69,8 @@ def verdict(
     """Say whether a TP size pays here and why.
 
     Args:
-        single: The model on one GPU.
-        times: The same at a TP size above 1.
+        reference: The model on one GPU, or at the smallest TP size that holds it.
+        times: The same at a larger TP size.
         where: How the sentence begins.
         interval: 95 % interval of the speedup in that clock; None below three rounds.
 
@@ -62,28 +78,32 @@ def verdict(
         The verdict, in wall clock where both have it, else in replay; None where no clock is
         common to both.
     """
-    clock = "wall" if single.wall_ms is not None and times.wall_ms is not None else "replay"
-    alone, step = single.clock_ms(clock), times.clock_ms(clock)
-    if alone is None or step is None or times.tp == 1:
+    has_wall = reference.wall_ms is not None and times.wall_ms is not None
+    clock = "wall" if has_wall else "replay"
+    before, step = reference.clock_ms(clock), times.clock_ms(clock)
+    if before is None or step is None or times.tp <= reference.tp:
         return None
-    gain = speedup(alone, step)
-    change = step / alone - 1
-    reasons = _reasons(single, times)
+    gain = speedup(before, step)
+    change = step / before - 1
+    reasons = _reasons(reference, times)
+    than, against = "", ""
+    if reference.tp > 1:  # one GPU is what everybody compares with: it needs no name
+        than, against = f" than TP={reference.tp} does", f" against TP={reference.tp}"
     pays: bool | None = None
     if interval is not None and interval[0] <= 1 <= interval[1] and abs(change) >= SAME_WITHIN:
-        effect = "makes no difference to this model that these rounds show"
+        effect = f"makes no difference to this model{against} that these rounds show"
     elif abs(change) < SAME_WITHIN:
-        effect = f"makes no difference to this model (within {SAME_WITHIN:.0%})"
+        effect = f"makes no difference to this model{against} (within {SAME_WITHIN:.0%})"
     else:
         pays = change < 0
         # of the step's time: "27 % faster" would not go with the 1.37 times that follow
         word = "shorter" if pays else "longer"
-        effect = f"makes this model's step {abs(change) * 100:.0f} % {word}"
+        effect = f"makes this model's step {abs(change) * 100:.0f} % {word}{than}"
     spread = f", 95 % interval {interval[0]:.2f} to {interval[1]:.2f}" if interval else ""
     in_clock = "" if clock == "wall" else " in graph replay"
     head = (
         f"{where} TP={times.tp} {effect}{in_clock} "
-        f"({step:.2f} ms a step against {alone:.2f} ms, {times_words(gain)}{spread})"
+        f"({step:.2f} ms a step against {before:.2f} ms, {times_words(gain)}{spread})"
     )
     tail = (
         f": {', '.join(reasons)}."
@@ -93,42 +113,55 @@ def verdict(
     return Verdict(head + tail, pays, gain, tuple(reasons))
 
 
-def _reasons(single: StepTimes, times: StepTimes) -> list[str]:
-    reasons = []
-    exposed = times.exposed_ms
-    if exposed is not None and single.replay_ms is not None and times.no_allreduce_ms is not None:
-        saved = single.replay_ms - times.no_allreduce_ms
-        verb = "saves" if saved >= 0 else "loses"
-        reasons.append(f"{splitting_words(times.tp)} {verb} {abs(saved):.2f} ms")
-        reasons.append(
-            f"the all-reduces cost {exposed:.2f} ms"
-            if exposed >= 0
-            else f"the all-reduces cost nothing that can be measured ({signed_ms(exposed)})"
-        )
-    elif (
-        times.allreduce_ms is not None
-        and single.replay_ms is not None
-        and times.replay_ms is not None
-    ):
-        ideal = single.replay_ms - single.replay_ms / times.tp
-        residual = times.replay_ms - single.replay_ms / times.tp - times.allreduce_ms
-        reasons.append(f"{splitting_words(times.tp)} would ideally save {ideal:.2f} ms")
-        reasons.append(f"the all-reduces taken alone cost {times.allreduce_ms:.2f} ms")
-        reasons.append(f"the two do not explain {signed_ms(residual)} of the step")
-    if single.cpu_ms is not None and times.cpu_ms is not None:
-        more = times.cpu_ms - single.cpu_ms
+def _reasons(reference: StepTimes, times: StepTimes) -> list[str]:
+    reasons = [*_communication(reference, times)]
+    if reference.cpu_ms is not None and times.cpu_ms is not None:
+        more = times.cpu_ms - reference.cpu_ms
         if abs(more) < NOTHING_MS:
             reasons.append("the CPU adds nothing")
         elif more > 0:
             reasons.append(f"the CPU adds {more:.2f} ms")
         else:
             reasons.append(f"the CPU's share falls by {-more:.2f} ms")
-    if single.engine_ms is not None and times.engine_ms is not None:
-        more = times.engine_ms - single.engine_ms
+    if reference.engine_ms is not None and times.engine_ms is not None:
+        more = times.engine_ms - reference.engine_ms
         if abs(more) >= NOTHING_MS:
             verb = "adds" if more > 0 else "saves"
             reasons.append(f"an engine's work around the graph {verb} {abs(more):.2f} ms beside it")
     return reasons
+
+
+def _communication(reference: StepTimes, times: StepTimes) -> list[str]:
+    """What smaller shards save and what the all-reduces take, measured or else modelled."""
+    split = splitting_words(times.tp, reference.tp)
+    here, before = times.exposed_ms, reference.exposed_ms
+    if reference.replay_ms is None or times.replay_ms is None:
+        return []
+    if here is not None and before is not None:
+        saved = (reference.replay_ms - before) - (times.replay_ms - here)
+        paid = here - before
+        said = f"the all-reduces cost {_more(paid, reference.tp)}"
+        if paid < 0 and reference.tp == 1:
+            said = f"the all-reduces cost nothing that can be measured ({signed_ms(paid)})"
+        return [f"{split} {'saves' if saved >= 0 else 'loses'} {abs(saved):.2f} ms", said]
+    if times.allreduce_ms is not None and reference.allreduce_ms is not None:
+        divided = reference.replay_ms - reference.allreduce_ms
+        ideal = divided - divided * reference.tp / times.tp
+        paid = times.allreduce_ms - reference.allreduce_ms
+        residual = times.replay_ms - (reference.replay_ms - ideal + paid)
+        return [
+            f"{split} would ideally save {ideal:.2f} ms",
+            f"the all-reduces taken alone cost {_more(paid, reference.tp)}",
+            f"the two do not explain {signed_ms(residual)} of the step",
+        ]
+    return []
+
+
+def _more(paid_ms: float, reference_tp: int) -> str:
+    """What the all-reduces cost beside a reference's, which has none on one GPU."""
+    if reference_tp == 1:
+        return f"{paid_ms:.2f} ms"
+    return f"{abs(paid_ms):.2f} ms {'more' if paid_ms >= 0 else 'less'}"
 
 
 def additive_sentence(check: AdditiveCheck) -> str:
@@ -161,6 +194,33 @@ def agreement_sentence(agreement: Agreement, calls: int, allreduce_us: float) ->
     if gap is None:
         return f"{said} They agree within {AGREEMENT:.0%}."
     return f"{said} *Unexplained*: {signed_ms(gap)}."
+
+
+def fit_sentence(fit: InverseFit, clock: str) -> str:
+    """The curve T = A/tp + C with its residuals, and whether it holds.
+
+    Args:
+        fit: The curve.
+        clock: The clock of its steps, in words.
+    """
+    residuals = ", ".join(
+        f"TP={tp} {round(value, 2) + 0.0:+.2f}"  # no minus before a zero
+        for tp, value in zip(fit.tps, fit.residuals_ms, strict=True)
+    )
+    said = (
+        f"T = A/tp + C in {clock}: A = {fit.shared_ms:.2f} ms divides over the GPUs, "
+        f"C = {fit.constant_ms:.2f} ms stays (residuals in ms: {residuals})."
+    )
+    tp, share = fit.farthest
+    if abs(share) > FITS_WITHIN:
+        side = "above" if share > 0 else "below"
+        return (
+            f"{said} The curve does not hold: the step at TP={tp} lies {abs(share) * 100:.0f} % "
+            f"{side} it, so no one C stays at every size."
+        )
+    if fit.constant_ms <= 0:
+        return f"{said} These sizes do not show that anything stays."
+    return f"{said} On this curve no number of GPUs brings a step below C."
 
 
 def ceiling_sentence(times: StepTimes) -> str | None:
@@ -203,9 +263,16 @@ def break_even_sentence(
             )
         return f"TP={tp} pays {' and '.join(places)}."
     if len(speedups) < 2:
-        return f"One {what} is measured: measure a second to see where TP={tp} starts to pay."
+        return one_point_sentence(what, [tp])
     if all(value > 1 for value in speedups):
         return (
             f"TP={tp} pays at every measured {what}; the break-even lies outside what was measured."
         )
     return f"TP={tp} pays at no measured {what}; the break-even, if any, lies outside."
+
+
+def one_point_sentence(what: str, tps: Sequence[int]) -> str:
+    """Why the break-even of some TP sizes is not known: the quantity was measured at one value."""
+    *first, last = [f"TP={tp}" for tp in tps]
+    named = f"{', '.join(first)} and {last} start" if first else f"{last} starts"
+    return f"One {what} is measured: measure a second to see where {named} to pay."

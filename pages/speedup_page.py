@@ -8,6 +8,7 @@ from db import runs
 from pages.widgets import (
     finding,
     finding_report,
+    speedup_checks,
     speedup_promise,
     speedup_sections,
     speedup_verdicts,
@@ -60,7 +61,7 @@ def render() -> None:
         speedup_sections.speedup(chosen, clock)
         speedup_sections.step_times(chosen)
         speedup_sections.parts(chosen)
-        speedup_sections.checks(chosen)
+        speedup_checks.render(chosen)
         speedup_sections.hosts(engine, chosen)
         speedup_sections.pays(cases, chosen, clock)
     speedup_promise.render(engine)

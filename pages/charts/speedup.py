@@ -63,7 +63,15 @@ def _by_tp(
     if value == "step (ms)" and not floors.empty:
         layers.append(
             alt.Chart(floors)
-            .mark_point(color=GREY, shape="stroke", size=900, strokeWidth=3, opacity=1)
+            # as wide as its bar, however many there are; white with a dark edge shows on all
+            .mark_tick(
+                orient="horizontal",
+                thickness=4,
+                color="#FFFFFF",
+                stroke="#33383F",
+                strokeWidth=1,
+                opacity=1,
+            )
             .encode(
                 x=x,
                 xOffset=offset,
@@ -81,13 +89,7 @@ def speedup(frame: pd.DataFrame, cases: Sequence[str]) -> alt.LayerChart:
         frame: As `pages.widgets.speedup_frames.speedups`.
         cases: Labels in the order of their colours.
     """
-    sizes = sorted(frame["TP"].unique())
-    x = alt.X(
-        "TP:Q",
-        title="Tensor-parallel size",
-        scale=alt.Scale(type="log", base=2, domain=[min(sizes), max(sizes)], nice=False),
-        axis=alt.Axis(values=sizes, format="d"),
-    )
+    x = _tp_axis(sorted(frame["TP"].unique()))
     y = alt.Y("speedup:Q", title="Speedup", scale=alt.Scale(zero=True))
     reference = frame.drop_duplicates(["TP", "reference TP"])
     layers: list[alt.Chart] = [
@@ -120,6 +122,16 @@ def speedup(frame: pd.DataFrame, cases: Sequence[str]) -> alt.LayerChart:
         base.mark_point(filled=True, size=70, opacity=1).encode(shape=theme.shape("case", cases))
     )
     return alt.layer(*layers).properties(height=_height(cases))
+
+
+def _tp_axis(sizes: Sequence[int]) -> alt.X:
+    """TP sizes on a logarithmic axis: a doubling is one step."""
+    return alt.X(
+        "TP:Q",
+        title="Tensor-parallel size",
+        scale=alt.Scale(type="log", base=2, domain=[min(sizes), max(sizes)], nice=False),
+        axis=alt.Axis(values=list(sizes), format="d"),
+    )
 
 
 def _height(cases: Sequence[str]) -> int:
@@ -191,6 +203,33 @@ def step_parts(frame: pd.DataFrame, parts: Sequence[str]) -> alt.LayerChart:
             )
         )
     return alt.layer(*layers).properties(height=theme.ROW)
+
+
+def inverse_fit(points: pd.DataFrame, curves: pd.DataFrame, cases: Sequence[str]) -> alt.LayerChart:
+    """Measured steps by TP size with their curves T = A/tp + C, drawn between them only.
+
+    Args:
+        points: As `pages.widgets.speedup_checks.fitted`, a row a measured step.
+        curves: The same cases at closely spaced sizes: case, TP, fitted (ms).
+        cases: Labels in the order of their colours.
+    """
+    sizes = sorted(points["TP"].unique())
+    x = _tp_axis(sizes)
+    y = alt.Y("step (ms):Q", title="Step (ms)", scale=alt.Scale(zero=True))
+    colour = theme.colour("case", cases, is_filled=True)
+    lines = (
+        alt.Chart(curves)
+        .mark_line()
+        .encode(x=x, y=alt.Y("fitted (ms):Q"), color=colour, strokeDash=theme.dash("case", cases))
+    )
+    tips = [alt.Tooltip("case"), alt.Tooltip("TP")]
+    tips += [alt.Tooltip(name, format=".3f") for name in ("step (ms)", "fitted (ms)")]
+    marks = (
+        alt.Chart(points)
+        .mark_point(filled=True, size=80, opacity=1)
+        .encode(x=x, y=y, color=colour, shape=theme.shape("case", cases), tooltip=tips)
+    )
+    return alt.layer(lines, marks).properties(height=_height(cases))
 
 
 def break_even(frame: pd.DataFrame, title: str) -> alt.LayerChart:

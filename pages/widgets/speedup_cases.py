@@ -17,6 +17,7 @@ from models.scaling import StepTimes
 from models.step_clocks import wall_of
 from models.step_interval import Estimate, over_rounds
 from pages.widgets.speedup_facts import CPU_HOST, AllReduce, allreduce_of, facts_of, sweeps
+from pages.widgets.speedup_names import in_order, tell_apart
 
 MOST_RUNS = 2000  # older ones are found by their id only
 # columns that are gone through row by row
@@ -192,8 +193,8 @@ def build(engine: Engine, only: Sequence[str] = ()) -> list[Case]:
         point = _point(rows[group], cases[code], facts[run_id], gbps.get(run_id))
         cases[code].points[tp] = point
     _spread_single_gpu(cases)
-    _tell_apart(cases.values())
-    return sorted(cases.values(), key=lambda case: (case.origin == "published", case.label))
+    tell_apart(list(cases.values()))
+    return sorted(cases.values(), key=in_order)
 
 
 @st.cache_resource(show_spinner=False, max_entries=8)
@@ -313,35 +314,8 @@ def _spread_single_gpu(cases: dict[str, Case]) -> None:
 
 def _same_but_link(case: Case, other: Case) -> bool:
     plain = case.label.replace(f" · link {case.link}", "") if case.link else case.label
-    return (plain, case.host_id, case.study) == (other.label, other.host_id, other.study)
-
-
-def _tell_apart(cases: Iterable[Case]) -> None:
-    """Give cases of one name the name of their study too, or a mark of their host.
-
-    Colours, legends and rows go by the label.
-    """
-    for further in (_of_study, _of_host, _of_origin):
-        by_label: dict[str, list[Case]] = {}
-        for case in cases:
-            by_label.setdefault(case.label, []).append(case)
-        for same in by_label.values():
-            marks = [further(case) for case in same]
-            if len(set(marks)) > 1:
-                for case, mark in zip(same, marks, strict=True):
-                    case.label += f" · {mark}" if mark else ""
-
-
-def _of_study(case: Case) -> str:
-    return case.study or ""
-
-
-def _of_host(case: Case) -> str:
-    return f"host {case.host_id[:6]}"
-
-
-def _of_origin(case: Case) -> str:
-    return "" if case.origin == "measured" else case.origin
+    places = [(each.host_id, each.study, each.origin) for each in (case, other)]
+    return plain == other.label and places[0] == places[1]
 
 
 def with_runs(cases: Iterable[Case], run_ids: Sequence[str]) -> list[str]:

@@ -1,7 +1,6 @@
 """Cases as tables: what the charts of the Speedup page draw and its downloads hold."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -15,10 +14,9 @@ from models.scaling import (
     promised_band,
 )
 from models.step_clocks import WALLS, words
-from models.step_interval import Estimate, speedup_over_rounds
 from pages.widgets.badges import plain
 from pages.widgets.speedup_cases import SERVED, Case, Point
-from pages.widgets.speedup_pairs import common, paired
+from pages.widgets.speedup_pairs import common, gain_of, paired
 
 PARTS = {
     "compute": "compute per shard",
@@ -38,12 +36,6 @@ def clocks_of(cases: Sequence[Case]) -> dict[str, str]:
         for clock, said in CLOCKS.items()
         if any(point.reading(clock) is not None for point in points)
     }
-
-
-@lru_cache(maxsize=4096)
-def gain_of(reference: tuple[float, ...], step: tuple[float, ...]) -> Estimate:
-    """`speedup_over_rounds`, worked out once: every redraw compares the same rounds."""
-    return speedup_over_rounds(reference, step)
 
 
 def row_label(case: Case, tp: int) -> str:
@@ -227,15 +219,15 @@ def longest_series(case: Case) -> tuple[str, dict[int, float]]:
     return clock, series[clock, definition]
 
 
-def comparable_pair(cases: Sequence[Case]) -> tuple[Case, Case] | None:
-    """The first two cases of one model and load: on two hosts if there are such, else two links."""
+def comparable_pairs(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
+    """Two cases each of one model and load: those on two hosts first, then two links of one."""
     pairs = [
         (left, right)
         for left, right in combinations(cases, 2)
         if (left.model, left.batch, left.kv_len) == (right.model, right.batch, right.kv_len)
         and set(left.valid) & set(right.valid)
     ]
-    return min(pairs, key=lambda pair: pair[0].host_id == pair[1].host_id, default=None)
+    return sorted(pairs, key=lambda pair: pair[0].host_id == pair[1].host_id)
 
 
 def side_by_side(left: Case, right: Case) -> pd.DataFrame:

@@ -1,10 +1,21 @@
 """Two steps of one case held against each other: in a clock that both have, read in one way."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 
 from models.scaling import StepTimes
+from models.scaling_ladder import Rung
 from models.step_clocks import common_wall, is_common
+from models.step_interval import Estimate, speedup_over_rounds
 from pages.widgets.speedup_cases import SERVED, Point, Reading
+
+
+@lru_cache(maxsize=4096)
+def gain_of(reference: tuple[float, ...], step: tuple[float, ...]) -> Estimate:
+    """`speedup_over_rounds`, worked out once: every redraw compares the same rounds."""
+    return speedup_over_rounds(reference, step)
 
 
 @dataclass(frozen=True)
@@ -52,3 +63,24 @@ def paired(alone: Point, here: Point) -> Pair:
         here.times_in(wall, unlike),
         None if clock is None else (alone.readings[clock], here.readings[clock]),
     )
+
+
+def ladder(points: Sequence[Point]) -> tuple[str, list[Rung]]:
+    """Each TP size against the next smaller one, all in one clock.
+
+    Args:
+        points: Of one case, in rising order.
+
+    Returns:
+        The clock that all of them have (the best wall clock, else replay) and the steps up; an
+        empty code and none where no clock is common to all.
+    """
+    steps = [point.definitions for point in points]
+    clock = common_wall(*steps) or ("replay" if is_common("replay", steps) else "")
+    if not clock:
+        return "", []
+    rungs = []
+    for smaller, larger in pairwise(points):
+        rounds = smaller.readings[clock].rounds, larger.readings[clock].rounds
+        rungs.append(Rung(larger.tp, smaller.tp, gain_of(*rounds)))
+    return clock, rungs

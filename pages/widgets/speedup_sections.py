@@ -1,4 +1,4 @@
-"""The parts of the Speedup page: verdicts, pictures, checks, hosts side by side, break-even."""
+"""The parts of the Speedup page: pictures, hosts side by side, conditions, break-even."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -8,25 +8,21 @@ import streamlit as st
 
 from db.engine import Engine
 from models.definitions import DEFINITIONS
-from models.scaling import additive_check
-from models.scaling_fits import Agreement, break_even, fit_inverse
-from models.scaling_words import (
-    SAME_WITHIN,
-    additive_sentence,
-    agreement_sentence,
-    break_even_sentence,
-)
-from models.step_clocks import words as clock_words
+from models.scaling_fits import break_even
+from models.scaling_words import SAME_WITHIN, break_even_sentence, one_point_sentence
 from pages.charts import speedup as pictures
 from pages.widgets import environment_compare, finding, speedup_frames, url_state
 from pages.widgets.downloads import chart, table
 from pages.widgets.links import page_link
 from pages.widgets.plain import plain
 from pages.widgets.speedup_cases import Case
-from pages.widgets.speedup_facts import AllReduce
-from pages.widgets.speedup_pairs import paired
 
 Cases = Sequence[Case]
+# what a break-even is sought over -> its words, their unit, the title of its axis
+_SWEPT = {
+    "model": ("model size", " billion parameters", "Parameters (billion)"),
+    "batch": ("batch", "", "Batch (sequences)"),
+}
 _QUANTITIES: dict[str, tuple[str, str, int, Callable[..., alt.LayerChart]]] = {
     "step": ("step (ms)", "ms", 2, pictures.step_time),
     "rate": ("tok/s", "tok/s", 0, pictures.rate),
@@ -65,7 +61,7 @@ def step_times(cases: Cases) -> None:
         words = f"{len(everything)} step times"
         table(everything.round(4), "step-times", words, key="step-times")
     finding.caption(
-        "Grey rules: 95 % interval over rounds. Grey ticks: the roofline floor, weight and KV "
+        "Grey rules: 95 % interval over rounds. White ticks: the roofline floor, weight and KV "
         "bytes over the copy bandwidth measured in the same run. Hollow: an invalid run, which is "
         "never compared."
     )
@@ -118,14 +114,17 @@ def speedup(cases: Cases, clock: str) -> None:
         frame,
     )
     finding.caption(
-        "Dashed: ideal. Grey band: 1.5 to 1.8 times for twice the GPUs, what the author of the "
-        "3090 study expected of theory at single stream (for TP=4 over TP=2; he measured 0.87)."
+        "Over each case's smallest TP size. Dashed: ideal. Grey band: 1.5 to 1.8 times for twice "
+        "the GPUs, what the author of the 3090 study expected of theory at single stream (for TP=4 "
+        "over TP=2; he measured 0.87)."
     )
     # the picture shows the chosen clock, the table all of them
     clocks = speedup_frames.clocks_of(cases)
     every = pd.concat(speedup_frames.speedups(cases, each) for each in clocks).round(3)
     every = every[every["TP"] != every["reference TP"]]
     columns = ["TP", "speedup", "low", "high", "efficiency (%)", "clock", "reference TP", "origin"]
+    if (every["reference TP"] > 1).any():  # then a speedup means another thing in each row
+        columns = ["TP", "reference TP", *(name for name in columns[1:] if name != "reference TP")]
     table(
         _renamed(every, "case", names),
         "speedups",
@@ -182,93 +181,63 @@ def parts(cases: Cases) -> None:
         table(limits, "ceilings", f"{len(limits)} steps with their ceilings", key="ceilings")
 
 
-def checks(cases: Cases) -> None:
-    """The additive model with its residual, calls x latency, and T = A/tp + C."""
-    finding.heading("Do simple models explain it?")
-    lines: list[str] = []
-    for case in cases:
-        single = case.valid.get(1)
-        for tp, point in sorted(case.valid.items()):
-            pair = paired(single, point) if single is not None and tp > 1 else None
-            check = additive_check(pair.alone, pair.here) if pair is not None else None
-            if check is not None:
-                lines.append(f"{plain(case.label)}. {additive_sentence(check)}")
-            times = point.times
-            exposed, product = times.exposed_ms, times.allreduce_ms
-            if tp > 1 and exposed is not None and product:
-                calls, latency = times.calls or 0, times.allreduce_us or 0.0
-                said = agreement_sentence(Agreement(exposed, product), calls, latency)
-                lines.append(
-                    f"{plain(case.label)}, TP={tp}. {said} {_latency_words(point.allreduce)}"
-                )
-            elif tp > 1 and exposed is not None:
-                lines.append(
-                    f"{plain(case.label)}, TP={tp}. Exposed communication is {exposed:.3f} ms; no "
-                    "AllReduce sweep on the same GPUs, link and message says what calls × latency "
-                    "would give."
-                )
-        lines += _fit(case)
-    for line in lines:
-        finding.say(f"- {line}")
-    if any(case.origin == "measured" and max(case.valid, default=1) > 1 for case in cases):
-        finding.caption(
-            "A measured step gathers each rank's best token once besides its all-reduces: the "
-            "difference of the replays holds one small collective more than the calls."
-        )
-    if not lines:
-        finding.caption("Nothing to check yet: a TP size above 1 is not measured.")
-
-
-def _latency_words(cost: AllReduce | None) -> str:
-    if cost is None:
-        return ""
-    how = ", interpolated between two measured sizes" if cost.is_interpolated else ""
-    return f"(Latency in {cost.mode} mode{how}.)" if cost.mode else "(Latency as printed.)"
-
-
-def _fit(case: Case) -> list[str]:
-    clock, steps = speedup_frames.longest_series(case)
-    tps = sorted(steps)
-    fit = fit_inverse(tps, [steps[tp] for tp in tps])
-    if fit is None:
-        return []
-    residuals = ", ".join(
-        f"TP={tp} {round(value, 2) + 0.0:+.2f}"  # no minus before a zero
-        for tp, value in zip(tps, fit.residuals_ms, strict=True)
-    )
-    return [
-        f"{plain(case.label)}. T = A/tp + C in {clock_words(clock)}: "
-        f"A = {fit.shared_ms:.2f} ms divides over the GPUs, "
-        f"C = {fit.constant_ms:.2f} ms stays (residuals in ms: {residuals})."
-    ]
-
-
 def hosts(engine: Engine, cases: Cases) -> None:
     """The same TP on two hosts in both clocks, and what else differs between their runs."""
-    pair = speedup_frames.comparable_pair(cases)
-    if pair is None:
+    pairs = speedup_frames.comparable_pairs(cases)
+    if not pairs:
         return
-    left, right = pair
     finding.heading("Side by side")
+    left, right = _pair(pairs, speedup_frames.short_names(cases))
     finding.caption(plain(f"Left: {left.label}. Right: {right.label}.", 600))
     frame = speedup_frames.side_by_side(left, right)
     if frame.empty:
         st.info("These two have no TP size in common in one and the same clock definition.")
         return
     words = f"{len(frame)} steps side by side"
-    one_digit = {"apart (%)": st.column_config.NumberColumn(format="%.1f")}
-    table(frame.round(3), "side-by-side", words, key="side-by-side", column_config=one_digit)
+    formats = {"apart (%)": "%.1f"} | {name: "%.2f" for name in frame if name.endswith("(x)")}
+    shown = {name: st.column_config.NumberColumn(format=form) for name, form in formats.items()}
+    table(frame.round(3), "side-by-side", words, key="side-by-side", column_config=shown)
     for tp, part in frame.groupby("TP"):
-        apart = dict(zip(part["clock"], part["apart (%)"], strict=True))
-        said = ", ".join(f"{value:.1f} % in {clock}" for clock, value in apart.items())
-        finding.say(f"- At TP={tp} the two are {said} apart.")
-        if max(apart.values()) > 100 * SAME_WITHIN:
+        finding.say(f"- At TP={tp} {_longer(part)}.")
+        if part["apart (%)"].max() > 100 * SAME_WITHIN:
             runs_of = left.valid[int(tp)].run_id, right.valid[int(tp)].run_id
             offered = environment_compare.offer(engine, *runs_of)
             if offered:
                 with st.expander(f"What else differs at TP={tp} and may explain it"):
                     for sentence in offered:
                         finding.say(f"- {plain(sentence, 1000)}")
+
+
+def _pair(pairs: Sequence[tuple[Case, Case]], names: Mapping[str, str]) -> tuple[Case, Case]:
+    """Which two cases stand side by side, as ``?beside=code-code`` says; the first where none."""
+    by_code = {f"{left.code}-{right.code}": (left, right) for left, right in pairs}
+    codes = list(by_code)
+    if len(codes) == 1:
+        return pairs[0]
+    code = st.selectbox(
+        "Which two",
+        codes,
+        index=codes.index(url_state.asked_one("beside", codes, codes[0])),
+        format_func={
+            code: f"{names[left.label]} against {names[right.label]}"
+            for code, (left, right) in by_code.items()
+        }.__getitem__,
+        key="speedup-beside",
+    )
+    url_state.keep("beside", code, codes[0])
+    return by_code[code]
+
+
+def _longer(part: pd.DataFrame) -> str:
+    """Whose step is the longer one in each clock, and by how much."""
+    by_side: dict[str, list[str]] = {}
+    for row in part.to_dict("records"):
+        side = "left" if row["left (ms)"] >= row["right (ms)"] else "right"
+        by_side.setdefault(side, []).append(f"{row['apart (%)']:.1f} % in {row['clock']}")
+    return "; ".join(
+        f"the {side} one's step is longer by {' and by '.join(said)}"
+        for side, said in by_side.items()
+    )
 
 
 def conditions(engine: Engine, cases: Cases) -> None:
@@ -295,37 +264,44 @@ def pays(all_cases: Cases, chosen: Cases, clock: str) -> None:
     hosts_of: dict[tuple[str, str | None, str | None], list[Case]] = {}
     for case in chosen:
         hosts_of.setdefault((case.host_id, case.study, case.link), []).append(case)
-    drawn = False
-    for number, group in enumerate(hosts_of.values()):
-        case = group[0]
-        for tp in sorted({tp for each in group for tp in each.valid if tp > 1}):
-            for by, what, unit, title in (
-                ("model", "model size", " billion parameters", "Parameters (billion)"),
-                ("batch", "batch", "", "Batch (sequences)"),
-            ):
-                # of the chosen batches or models the one of which most was measured
-                swept = [
-                    (each, speedup_frames.sweep(all_cases, each, tp, by, clock)) for each in group
-                ]
-                fixed, frame = max(swept, key=lambda pair: len(pair[1]))
-                if frame.empty:
-                    continue
-                gains = frame["speedup"].tolist()
-                crossings = break_even(frame["size"].tolist(), gains)
-                said = break_even_sentence(crossings, gains, tp, what, unit)
-                drawn = True
-                where = f"{case.host}{f', link {case.link}' if case.link else ''}"
-                if by == "batch":
-                    where += f", {fixed.model}"
-                else:
-                    said += f" At batch {fixed.batch}."
-                finding.say(f"- {plain(where)}: {plain(said, 1000)}")
-                if len(frame) > 1:
-                    name = f"break-even-{number}-{tp}-{by}"
-                    chart(pictures.break_even(frame, title), name, said, frame, key=name)
-    if not drawn:
+    drawn = [
+        _pays(all_cases, group, clock, by, number)
+        for number, group in enumerate(hosts_of.values())
+        for by in _SWEPT
+    ]
+    if not any(drawn):
         st.info(
             "The break-even needs one model at one and several GPUs, then a second model or batch "
             "on the same host."
         )
         page_link("new-run", "Start a decode-step test", kind="decode")
+
+
+def _pays(all_cases: Cases, group: Cases, clock: str, by: str, number: int) -> bool:
+    """Where each TP size of one host and link pays, over one quantity; whether any is measured."""
+    what, unit, title = _SWEPT[by]
+    case = group[0]
+    host = f"{case.host}{f', link {case.link}' if case.link else ''}"
+    alone: dict[tuple[str, str], list[int]] = {}
+    is_measured = False
+    for tp in sorted({tp for each in group for tp in each.valid if tp > 1}):
+        # of the chosen batches or models the one of which most was measured
+        swept = [(each, speedup_frames.sweep(all_cases, each, tp, by, clock)) for each in group]
+        fixed, frame = max(swept, key=lambda pair: len(pair[1]))
+        if frame.empty:
+            continue
+        is_measured = True
+        where, at = (f"{host}, {fixed.model}", "") if by == "batch" else (host, fixed.batch)
+        at = f" At batch {at}." if at else ""
+        if len(frame) == 1:
+            alone.setdefault((where, at), []).append(tp)
+            continue
+        gains = frame["speedup"].tolist()
+        crossings = break_even(frame["size"].tolist(), gains)
+        said = break_even_sentence(crossings, gains, tp, what, unit) + at
+        finding.say(f"- {plain(where)}: {plain(said, 1000)}")
+        name = f"break-even-{number}-{tp}-{by}"
+        chart(pictures.break_even(frame, title), name, said, frame, key=name)
+    for (where, at), tps in alone.items():
+        finding.say(f"- {plain(where)}: {one_point_sentence(what, tps)}{at}")
+    return is_measured

@@ -14,7 +14,6 @@ from models.scaling import (
     decompose,
     efficiency,
     link_ceiling,
-    modelled_step_ms,
     promised_band,
     speedup,
 )
@@ -24,6 +23,9 @@ from models.scaling_words import (
     agreement_sentence,
     break_even_sentence,
     ceiling_sentence,
+    fit_sentence,
+    ideal_words,
+    one_point_sentence,
     verdict,
 )
 
@@ -169,6 +171,47 @@ def test_an_interval_that_holds_one_shows_no_difference():
     assert clear.pays is False
 
 
+def test_a_model_that_fits_on_no_single_gpu_is_judged_against_its_smallest_size():
+    two = StepTimes(2, wall_ms=42.4, replay_ms=42.3, no_allreduce_ms=41.0)
+    four = StepTimes(4, wall_ms=22.3, replay_ms=22.1, no_allreduce_ms=20.5)
+    found = verdict(two, four, interval=(1.88, 1.92))
+    assert found is not None
+    assert found.pays is True
+    assert found.sentence == (
+        "On this host TP=4 makes this model's step 47 % shorter than TP=2 does (22.30 ms a step "
+        "against 42.40 ms, 1.90×, 95 % interval 1.88 to 1.92): halving each GPU's weights saves "
+        "20.50 ms, the all-reduces cost 0.30 ms more, the CPU adds 0.10 ms."
+    )
+    eight = StepTimes(8, wall_ms=22.2, replay_ms=22.1, no_allreduce_ms=21.0)
+    level = verdict(two, StepTimes(8, wall_ms=42.0))
+    assert level is not None
+    assert "makes no difference to this model against TP=2 (within 2%)" in level.sentence
+    less = verdict(two, eight)
+    assert less is not None
+    assert less.reasons[:2] == (
+        "splitting the weights over 8 GPUs instead of 2 saves 20.00 ms",
+        "the all-reduces cost 0.20 ms less",
+    )
+    assert verdict(four, two) is None
+
+
+def test_without_the_measured_difference_a_larger_size_is_modelled_from_the_smaller():
+    two = StepTimes(2, replay_ms=10.0, calls=100, allreduce_us=10)  # 9 ms divide, 1 ms does not
+    four = StepTimes(4, replay_ms=6.5, calls=100, allreduce_us=15)
+    found = verdict(two, four)
+    assert found is not None
+    assert found.reasons == (
+        "halving each GPU's weights would ideally save 4.50 ms",
+        "the all-reduces taken alone cost 0.50 ms more",
+        "the two do not explain +0.50 ms of the step",  # 10.0 - 4.5 + 0.5 = 6.0
+    )
+
+
+def test_the_share_of_the_ideal_is_said():
+    assert ideal_words(1.76, 4, 2) == "88 % of the ideal 2×"
+    assert ideal_words(1.5, 3, 2) == "100 % of the ideal 1.5×"
+
+
 def test_no_verdict_without_a_common_clock():
     assert verdict(StepTimes(1, wall_ms=1.0), StepTimes(2, replay_ms=1.0)) is None
     assert verdict(PCIE_1, PCIE_1) is None
@@ -193,6 +236,27 @@ def test_inverse_fit_recovers_its_own_curve_and_needs_three_sizes():
     assert fit_inverse([1, 2, 2], [8.5, 4.5, 4.6]) is None
 
 
+def test_a_curve_says_whether_it_holds():
+    held = fit_inverse([1, 2, 4], [8.5, 4.5, 2.5])
+    assert held is not None
+    assert fit_sentence(held, "graph replay") == (
+        "T = A/tp + C in graph replay: A = 8.00 ms divides over the GPUs, C = 0.50 ms stays "
+        "(residuals in ms: TP=1 +0.00, TP=2 +0.00, TP=4 +0.00). On this curve no number of GPUs "
+        "brings a step below C."
+    )
+    turning = fit_inverse([1, 2, 4, 8], [16.6, 10.7, 8.5, 10.8])  # a slow link: TP=8 is slower
+    assert turning is not None
+    tp, share = turning.farthest
+    assert tp == 8
+    assert share == pytest.approx((10.8 - turning.at(8)) / 10.8)
+    said = fit_sentence(turning, "graph replay")
+    assert "does not hold: the step at TP=8 lies 18 % above it" in said
+    steep = fit_inverse([1, 2, 4], [8.0, 3.9, 1.9])
+    assert steep is not None
+    assert steep.constant_ms < 0
+    assert "do not show that anything stays" in fit_sentence(steep, "graph replay")
+
+
 def test_agreement_prints_unexplained_beyond_fifteen_per_cent():
     close = Agreement(exposed_ms=0.40, product_ms=0.36)
     assert close.unexplained_ms is None
@@ -209,6 +273,12 @@ def test_break_even_is_interpolated_between_measured_points():
     assert crossing.at == pytest.approx(math.sqrt(1.5e9 * 14e9))  # log 0.8 = -log 1.25
     assert "above a model size of about" in break_even_sentence(
         [crossing], [0.8, 1.25], 2, "model size"
+    )
+
+
+def test_one_measured_point_asks_for_a_second_for_all_sizes_at_once():
+    assert one_point_sentence("batch", [2, 4, 8]) == (
+        "One batch is measured: measure a second to see where TP=2, TP=4 and TP=8 start to pay."
     )
 
 
@@ -250,15 +320,23 @@ def test_shares_are_non_negative_or_flagged_and_add_up(tp, wall, replay, without
 
 
 @given(
-    st.floats(0, 100),
+    st.integers(2, 64),
+    milliseconds,
+    milliseconds,
     st.integers(0, 500),
     st.floats(0, 1000),
     st.floats(0, 1000),
-    st.floats(0, 10),
 )
-def test_a_slower_link_never_shortens_the_modelled_step(compute, calls, latency, more, cpu):
-    slow = modelled_step_ms(compute, calls, latency + more, cpu)
-    assert slow >= modelled_step_ms(compute, calls, latency, cpu)
+def test_a_slower_link_never_shortens_the_modelled_step(tp, single, step, calls, latency, more):
+    alone = StepTimes(1, replay_ms=single)
+    quick, slow = (
+        additive_check(alone, StepTimes(tp, replay_ms=step, calls=calls, allreduce_us=us))
+        for us in (latency, latency + more)
+    )
+    assert quick is not None
+    assert slow is not None
+    assert slow.modelled_ms >= quick.modelled_ms >= single / tp
+    assert slow.residual_ms <= quick.residual_ms
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 1e12), st.floats(0.05, 20)), min_size=2, max_size=8))

@@ -35,7 +35,10 @@ def test_the_published_study_alone_fills_the_page(database, open_page):
     assert "residual +0.59 ms" in words
     assert "a CPU that costs nothing would give at most 1.10×" in words
     assert "direction only" in words
-    assert "At TP=2 the two are 2.4 % in wall clock, 12.2 % in graph replay apart." in words
+    assert (
+        "At TP=2 the right one's step is longer by 2.4 % in wall clock and by 12.2 % in graph "
+        "replay."
+    ) in words
     assert "OMP_NUM_THREADS differs" in words
     alts = [chart.proto.alt for chart in at.get("vega_lite_chart")]
     assert any("from 0.79" in alt and "to 1.29" in alt for alt in alts)
@@ -189,7 +192,7 @@ def test_break_even_lies_between_two_measured_models(database, open_page):
     assert "(between the measured 1.54 and 14.8). At batch 1." in words
     assert "One batch is measured" in words
     # a break-even in batches is one model's
-    assert "link on, large: One batch is measured" in words
+    assert "link on, small: One batch is measured" in words
     # what tells the rows apart comes first, without what all cases share
     shown = [one.value for one in at.dataframe if "efficiency (%)" in one.value.columns]
     assert {"small", "large"} in [set(frame["case"]) for frame in shown]

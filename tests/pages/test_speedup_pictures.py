@@ -65,7 +65,7 @@ def test_pictures_are_drawn_with_short_names_and_their_numbers_keep_the_long_one
         runs.store(database, run)
     at = at_url()
     drawn = "\n".join(chart.proto.spec for chart in at.get("vega_lite_chart"))
-    assert re.search(r'"domain": ?\["link off", ?"link on"\]', drawn)
+    assert re.search(r'"domain": ?\["link on", ?"link off"\]', drawn)
     assert "Example GPU · small" not in drawn
     tables = [frame.value for frame in at.dataframe if "case" in frame.value]
     assert {"Example GPU · small · batch 1 · KV 1,024 · link off"} <= set(tables[0]["case"])
@@ -78,8 +78,8 @@ def test_the_single_gpu_that_two_arms_share_is_not_held_against_itself(database)
     (frame,) = [frame.value for frame in at.dataframe if "apart (%)" in frame.value]
     assert set(frame["TP"]) == {2}
     words = text_of(at)
-    assert "At TP=2 the two are 10.0 % in wall clock" in words
-    assert "At TP=1 the two are" not in words
+    assert "At TP=2 the right one's step is longer by 10.0 % in wall clock" in words
+    assert "At TP=1 the" not in words
 
 
 def test_a_remark_says_of_which_tp_size_it_is(database):
