@@ -9,7 +9,12 @@ import streamlit as st
 from db.engine import Engine
 from models.definitions import DEFINITIONS
 from models.scaling_fits import break_even
-from models.scaling_words import SAME_WITHIN, break_even_sentence, one_point_sentence
+from models.scaling_words import (
+    SAME_WITHIN,
+    break_even_sentence,
+    one_point_sentence,
+    times_words,
+)
 from pages.charts import speedup as pictures
 from pages.widgets import environment_compare, finding, speedup_frames, url_state
 from pages.widgets.downloads import chart, table
@@ -198,7 +203,7 @@ def hosts(engine: Engine, cases: Cases) -> None:
     shown = {name: st.column_config.NumberColumn(format=form) for name, form in formats.items()}
     table(frame.round(3), "side-by-side", words, key="side-by-side", column_config=shown)
     for tp, part in frame.groupby("TP"):
-        finding.say(f"- At TP={tp} {_longer(part)}.")
+        finding.say(f"- At TP={tp} {_longer(part)}.{_at_most(part)}")
         if part["apart (%)"].max() > 100 * SAME_WITHIN:
             runs_of = left.valid[int(tp)].run_id, right.valid[int(tp)].run_id
             offered = environment_compare.offer(engine, *runs_of)
@@ -238,6 +243,18 @@ def _longer(part: pd.DataFrame) -> str:
         f"the {side} one's step is longer by {' and by '.join(said)}"
         for side, said in by_side.items()
     )
+
+
+def _at_most(part: pd.DataFrame) -> str:
+    """The ceiling of a faster CPU beside that of a better link, left and right."""
+    first = part.iloc[0]
+    said = []
+    for what, name in (("CPU", "faster CPU"), ("link", "better link")):
+        sides = [first.get(f"{name}, {side} (x)") for side in ("left", "right")]
+        if all(pd.notna(value) for value in sides):
+            left, right = map(times_words, sides)
+            said.append(f"a {what} that costs nothing {left} left and {right} right")
+    return f" At most possible: with {', with '.join(said)}." if said else ""
 
 
 def conditions(engine: Engine, cases: Cases) -> None:

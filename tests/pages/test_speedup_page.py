@@ -37,8 +37,10 @@ def test_the_published_study_alone_fills_the_page(database, open_page):
     assert "direction only" in words
     assert (
         "At TP=2 the right one's step is longer by 2.4 % in wall clock and by 12.2 % in graph "
-        "replay."
+        "replay. At most possible: with a CPU that costs nothing 1.10× left and 1.00× right, with "
+        "a link that costs nothing 1.38× left and 3.94× right."
     ) in words
+    assert "with a CPU that costs nothing 1.12× left and 1.05× right." in words
     assert "OMP_NUM_THREADS differs" in words
     alts = [chart.proto.alt for chart in at.get("vega_lite_chart")]
     assert any("from 0.79" in alt and "to 1.29" in alt for alt in alts)
