@@ -47,9 +47,11 @@ def verdict(found: Assessment, take_away: Callable[[], None]) -> None:
     colour, sign = SIGNS[found.verdict.word]
     gain = found.question.case.gain
     with st.container(border=True):
-        left, right = st.columns([3, 1], vertical_alignment="center")
-        left.markdown(f"## :{colour}[{sign} {found.verdict.word}]")
-        with right:
+        # the button keeps its words however narrow the place, and goes below a long word there
+        with st.container(
+            horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+        ):
+            st.markdown(f"## :{colour}[{sign} {found.verdict.word}]", width="content")
             take_away()
         if money_speaks(found.gates):
             st.markdown(f"{badge(gain.origin)} gain of **{100 * gain.value:+.1f} %**")
