@@ -66,8 +66,10 @@ def _explore(listed: pd.DataFrame) -> list[str]:
     if points.empty:
         answer.info("Choose at least one run that holds latencies.")
         return []
-    with choices:
+    left, right = st.columns([2, 3])  # of the picture below
+    with left:
         points = allreduce_choice.pick_modes(points)
+    with right:
         code = allreduce_choice.pick_curve(points)
     curves = [
         allreduce_kept.explained(*these, each, with_intervals=each == code)
@@ -78,7 +80,7 @@ def _explore(listed: pd.DataFrame) -> list[str]:
         _reasons(listed, chosen)
         for words in allreduce_sections.sentences(item, curves, step):
             finding.say(as_text(words, 2000))
-        allreduce_sections.headline(item)
+    allreduce_sections.headline(item)
     run_id = str(item.row["run_id"])
     run = runs.heads(engine, [run_id]).get(run_id)
     found = _references(run, item) if run is not None else []
