@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from models.comparison import Comparison, compare
+from models.definitions import comparable
 from models.layouts import Question, QuestionCode
 from models.rounds import Round
 
@@ -31,10 +32,12 @@ _NAMES = {
     "ttft": "time to first token",
     "output_throughput": "output throughput",
 }
-_PHASES = {"tpot": "Link and kernel in decode", "ttft": "Link and kernel in prefill"}
+_PHASES = {"tpot": "decode", "ttft": "prefill"}
+TOUCHING = 1e-9  # of a logarithm: intervals that lie nearer than rounding errors touch
 _CLEAR = ("better", "worse", "differs")
 
 RoundsOf = Callable[[str, str, str, int], Sequence[Round]]
+DefinitionOf = Callable[[str, str, str, int], str | None]
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,12 @@ class Change:
 
 
 def changes(
-    asked: Sequence[Question], concurrencies: Sequence[int], rounds: RoundsOf, *, is_paired: bool
+    asked: Sequence[Question],
+    concurrencies: Sequence[int],
+    rounds: RoundsOf,
+    *,
+    is_paired: bool,
+    definition: DefinitionOf | None = None,
 ) -> list[Change]:
     """Every figure of every question at every concurrency that both arms have.
 
@@ -64,6 +72,8 @@ def changes(
         concurrencies: Where to look.
         rounds: Rounds of an arm's metric and statistic at a concurrency; empty where not measured.
         is_paired: Whether the plan pairs rounds by number and seed.
+        definition: Id of what an arm's figure means; figures of two meanings are not compared.
+            None where all arms were measured alike.
     """
     found = []
     for question in asked:
@@ -75,6 +85,13 @@ def changes(
                 )
                 if not reference or not other:
                     continue
+                if definition is not None:
+                    first, second = (
+                        str(definition(arm, name, statistic, cap))
+                        for arm in (question.reference, question.other)
+                    )
+                    if comparable(first, second):
+                        continue
                 result = compare(name, reference, other, is_paired=is_paired)
                 if result.change_pct is not None:
                     found.append(Change(question, (name, statistic), cap, result))
@@ -108,7 +125,7 @@ def verdicts(found: Sequence[Change]) -> list[str]:
     Returns:
         A sentence a TP size that both or one of the two was asked of.
     """
-    said = []
+    answers = []
     places = {
         "larger": ("tpot", "for the speed of an answer, against {}, it"),
         "replicas": ("output_throughput", "for the output of the same GPUs, against {}, it"),
@@ -118,16 +135,18 @@ def verdicts(found: Sequence[Change]) -> list[str]:
         parts = []
         for code, (name, words) in places.items():
             asked = [c for c in found if (c.question.code, c.question.other) == (code, other)]
+            against: dict[str, list[str]] = {}  # what is said -> of which it is said
             for question in dict.fromkeys(change.question for change in asked):
                 told = [c for c in asked if c.question == question and c.figure[0] == name]
-                against = question.words.partition(" instead of ")[2].partition(",")[0]
                 if told:
-                    parts.append(f"{words.format(against)} {_pays(told)}")
+                    than = question.words.partition(" instead of ")[2].partition(",")[0]
+                    against.setdefault(_pays(told), []).append(than)
+            parts += [f"{words.format(_listed(than))} {said}" for said, than in against.items()]
         if parts:
             question = next(c.question for c in found if c.question.other == other)
             what = question.words.partition(" instead of ")[0]
-            said.append(f"Does {what} pay here? {_sentence('; '.join(parts))}.")
-    return said
+            answers.append(f"Does {what} pay here? {_sentence('; '.join(parts))}.")
+    return answers
 
 
 def _pays(told: Sequence[Change]) -> str:
@@ -174,8 +193,9 @@ def movement(first: Comparison, last: Comparison) -> str:
     if None in (first.low_pct, first.high_pct, last.low_pct, last.high_pct):
         return ""
     before, after = _log(first.change_pct), _log(last.change_pct)
-    apart = _log(first.high_pct) < _log(last.low_pct) or _log(last.high_pct) < _log(first.low_pct)
-    if not apart:
+    ends = [(_log(one.low_pct), _log(one.high_pct)) for one in (first, last)]
+    (low, high), (next_low, next_high) = ends
+    if max(next_low - high, low - next_high) < TOUCHING:
         return ""
     if before * after < 0:
         return "it turns round with concurrency"
@@ -205,9 +225,17 @@ def splits(found: Sequence[Change]) -> list[str]:
                 text = split_words(whole.result, link.result, kernel.result)
                 where = "at concurrency" if (full, name) not in parts else "at"
                 if text:
-                    told = f"{whole.result.change_pct:+.1f} % {where} {cap} ({text})"
-                    parts.setdefault((full, name), []).append(told)
-    return [f"{_PHASES[name]}, {_NAMES[name]}: {', '.join(t)}." for (_, name), t in parts.items()]
+                    said = f"{whole.result.change_pct:+.1f} % {where} {cap} ({text})"
+                    parts.setdefault((full, name), []).append(said)
+    both = [change.question for change in found if change.question.code == "both"]
+    words = {question.other: question.words for question in both}
+    is_one = len({full for full, _ in parts}) == 1
+    # of several sizes each says which it is of: else their sentences look alike
+    whose = {full: "" if is_one else f" of {words[full].partition(':')[0]}" for full, _ in parts}
+    return [
+        f"Link and kernel{whose[full]} in {_PHASES[name]}, {_NAMES[name]}: {', '.join(told)}."
+        for (full, name), told in parts.items()
+    ]
 
 
 def split_words(whole: Comparison, link: Comparison, kernel: Comparison) -> str:

@@ -8,10 +8,13 @@ all-reduce stands between them and splits the change.
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeGuard
 
 QuestionCode = Literal["larger", "replicas", "both", "link", "kernel"]
+
+# of a spec, beside the engine's flags: what makes two arms serve the same thing
+_SAME = ("device", "model", "model_config_json", "load_format", "base_url")
 
 # in the order in which a person asks
 ORDER: tuple[QuestionCode, ...] = ("larger", "replicas", "both", "link", "kernel")
@@ -26,12 +29,14 @@ class Layout:
         replicas: Servers that share the requests.
         is_linked: Whether the GPUs of a server reach each other directly.
         own_kernel: Whether the engine may sum with its own all-reduce kernel.
+        gpus: Which GPUs, where that is said; no part of what makes two layouts equal.
     """
 
     tp: int
     replicas: int
     is_linked: bool
     own_kernel: bool
+    gpus: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def n_gpus(self) -> int:
@@ -54,8 +59,8 @@ class Question:
     """Two arms whose difference has a name.
 
     Attributes:
-        code: ``larger`` (more GPUs for one server), ``replicas`` (the same GPUs as one server or as
-            several), ``both`` (link and kernel at once), ``link`` and ``kernel`` (one of them).
+        code: ``larger`` (more GPUs for one server), ``replicas`` (the same GPUs as fewer servers or
+            as more), ``both`` (link and kernel at once), ``link`` and ``kernel`` (one of them).
         reference: Arm that the change is relative to.
         other: The other arm.
         words: What changes, as a sentence begins with it.
@@ -77,9 +82,11 @@ def layout_of(spec: Mapping[str, Any]) -> Layout | None:
         return None
     is_linked = arm.get("link") != "off"
     own_kernel = arm.get("custom_all_reduce") is not False
+    named = arm.get("gpus")
+    gpus = frozenset(str(one) for one in named) if isinstance(named, list) else frozenset[str]()
     if tp == 1:
-        return Layout(1, replicas, is_linked=True, own_kernel=True)  # nothing is summed
-    return Layout(tp, replicas, is_linked, own_kernel=own_kernel and is_linked)
+        return Layout(1, replicas, is_linked=True, own_kernel=True, gpus=gpus)  # nothing is summed
+    return Layout(tp, replicas, is_linked, own_kernel=own_kernel and is_linked, gpus=gpus)
 
 
 def _is_count(value: object) -> TypeGuard[int]:
@@ -87,56 +94,80 @@ def _is_count(value: object) -> TypeGuard[int]:
 
 
 def alike(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, Layout]:
-    """Layouts of the arms that are alike in everything else: those of the commonest engine flags.
+    """Layouts of the arms that are alike in everything else: the commonest model and engine flags.
 
     Args:
         specs: Arm -> spec of its run.
     """
     layouts = {name: layout_of(spec) for name, spec in specs.items()}
     known = {name: layout for name, layout in layouts.items() if layout is not None}
-    flags = {
-        name: json.dumps(specs[name]["arm"].get("engine_args") or {}, sort_keys=True)
+    rest = {
+        name: json.dumps(
+            [specs[name]["arm"].get("engine_args") or {}, *map(specs[name].get, _SAME)],
+            sort_keys=True,
+        )
         for name in known
     }
-    commonest = Counter(flags.values()).most_common(1)
-    return {name: one for name, one in known.items() if flags[name] == commonest[0][0]}
+    commonest = Counter(rest.values()).most_common(1)
+    return {name: one for name, one in known.items() if rest[name] == commonest[0][0]}
 
 
 def questions(layouts: Mapping[str, Layout]) -> list[Question]:
     """The pairs of arms that answer a question, smallest TP size first.
 
+    A TP size is asked about with all it can have; where no arm has the link, without it. Arms that
+    are held against each other on "the same GPUs" or by their link use the same ones, where both
+    say which.
+
     Args:
-        layouts: Arm -> its layout. Arms must be alike in everything else; of two arms with one
-            layout the first counts.
+        layouts: Arm -> its layout. Arms must be alike in everything else; of several pairs with
+            one pair of layouts the first counts.
     """
-    arms: dict[Layout, str] = {}
+    arms: dict[Layout, list[str]] = {}
     for name, layout in layouts.items():
-        arms.setdefault(layout, name)
+        arms.setdefault(layout, []).append(name)
     found: list[Question] = []
 
     def ask(code: QuestionCode, reference: Layout, other: Layout, words: str) -> None:
-        if reference in arms and other in arms:
-            found.append(Question(code, arms[reference], arms[other], words))
+        pairs = [
+            Question(code, first, second, words)
+            for first in arms.get(reference, [])
+            for second in arms.get(other, [])
+            if code == "larger" or _on_same_gpus(layouts[first], layouts[second])
+        ]
+        found.extend(pairs[:1])
 
-    for tp in sorted({layout.tp for layout in arms if layout.tp > 1}):
-        full = Layout(tp, 1, is_linked=True, own_kernel=True)
-        library = Layout(tp, 1, is_linked=True, own_kernel=False)
-        apart = Layout(tp, 1, is_linked=False, own_kernel=False)
-        plain = [one for one in arms if one == _full(one)]
-        smaller = [one for one in plain if one.replicas == 1 and one.tp < tp]
-        if smaller:
+    for tp, replicas in sorted({(one.tp, one.replicas) for one in arms if one.tp > 1}):
+        full = Layout(tp, replicas, is_linked=True, own_kernel=True)
+        library = Layout(tp, replicas, is_linked=True, own_kernel=False)
+        apart = Layout(tp, replicas, is_linked=False, own_kernel=False)
+        best = next(one for one in (full, library, apart) if one in arms)
+        # one GPU sums nothing, so it is the reference of every kind of sum
+        kin = [one for one in arms if one.tp < tp and one in (_of_one(one), _sums_as(best, one))]
+        smaller = [one for one in kin if one.replicas == 1]
+        if smaller and replicas == 1:
             before = max(smaller, key=lambda one: one.tp)
-            ask("larger", before, full, f"{full.words} instead of {before.words}")
-        for one in sorted(plain, key=lambda one: -one.tp):
-            if one.n_gpus == tp and one.replicas > 1:
-                words = f"{full.words} instead of {one.words}, on the same {tp} GPUs"
-                ask("replicas", one, full, words)
+            ask("larger", before, best, f"{best.words} instead of {before.words}")
+        same = sorted((one for one in kin if one.n_gpus == best.n_gpus), key=lambda one: -one.tp)
+        # several servers are held against the next smaller ones alone: the chain tells the rest
+        for one in same if replicas == 1 else same[:1]:
+            words = f"{best.words} instead of {one.words}, on the same {one.n_gpus} GPUs"
+            ask("replicas", one, best, words)
         ask("both", apart, full, f"{full.words}: the link on instead of off")
-        ask("link", apart, library, f"TP={tp}, the link alone: the library sums in both")
-        ask("kernel", library, full, f"TP={tp}, the engine's own all-reduce over the link")
+        ask("link", apart, library, f"{full.words}, the link alone: the library sums in both")
+        ask("kernel", library, full, f"{full.words}, the engine's own all-reduce over the link")
     return sorted(found, key=lambda one: ORDER.index(one.code))
 
 
-def _full(layout: Layout) -> Layout:
-    """The same servers with the link and the engine's own kernel."""
-    return Layout(layout.tp, layout.replicas, is_linked=True, own_kernel=True)
+def _of_one(layout: Layout) -> Layout:
+    """As many servers of one GPU each."""
+    return Layout(1, layout.replicas, is_linked=True, own_kernel=True)
+
+
+def _sums_as(model: Layout, layout: Layout) -> Layout:
+    """The layout, summing as the model does."""
+    return Layout(layout.tp, layout.replicas, model.is_linked, model.own_kernel)
+
+
+def _on_same_gpus(first: Layout, second: Layout) -> bool:
+    return not first.gpus or not second.gpus or first.gpus == second.gpus

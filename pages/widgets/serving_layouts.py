@@ -1,6 +1,7 @@
 """Link A/B, all arms at once: what TP, the link and the engine's kernel give this model."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,17 @@ from pages.charts import serving as pictures
 from pages.widgets import finding
 from pages.widgets.downloads import chart, table
 from pages.widgets.plain import plain
-from pages.widgets.serving_arms import SINGLE, Arm, Cell, Group, facts_of, figures, rounds_of
+from pages.widgets.serving_arms import (
+    SINGLE,
+    Arm,
+    Cell,
+    Group,
+    definition_of,
+    facts_of,
+    figures,
+    rounds_of,
+)
+from pages.widgets.serving_evidence import outputs_words
 from pages.widgets.serving_loads import sweep_cells
 
 FEWEST_ARMS = 3  # two arms are what the rest of the page is about
@@ -31,6 +42,27 @@ _SHORT = {
 HEIGHT = 420  # the legend, a line an arm, is part of it
 
 
+@dataclass(frozen=True)
+class Found:
+    """What the arms of an evaluation say together.
+
+    Attributes:
+        arms: Those that a question is about.
+        asked: The questions.
+        changes: Of each question whose arms' outputs agree.
+        cells: The workloads looked at, by concurrency.
+        vetoed: Question -> how its arms' outputs differ: nothing is concluded from it.
+        care: Arm -> the first reason why its figures are suspect.
+    """
+
+    arms: list[Arm]
+    asked: list[Question]
+    changes: list[Change]
+    cells: list[Cell]
+    vetoed: dict[Question, str]
+    care: dict[str, str]
+
+
 def link_pair(engine: Engine, group: Group) -> tuple[str, str] | None:
     """Codes of the arms that differ by the link, all else equal; None where there are none.
 
@@ -38,7 +70,7 @@ def link_pair(engine: Engine, group: Group) -> tuple[str, str] | None:
     """
     if group.code in ("any", SINGLE) or len(group.arms) < FEWEST_ARMS:
         return None
-    _, asked, _, _ = _found(engine, runs.version(engine), group)
+    asked = _found(engine, runs.version(engine), group).asked
     codes = {arm.name: arm.code for arm in group.arms}
     pairs = [(codes[q.reference], codes[q.other]) for q in asked if q.code == "both"]
     return pairs[0] if pairs else None
@@ -48,11 +80,16 @@ def render(engine: Engine, group: Group) -> None:
     """Sentences, curves and a table over all arms that differ in their layout alone."""
     if group.code in ("any", SINGLE) or len(group.arms) < FEWEST_ARMS:
         return
-    arms, asked, found, cells = _found(engine, runs.version(engine), group)
-    if len(asked) < 2 or not found:
+    every = _found(engine, runs.version(engine), group)
+    arms, found, cells = every.arms, every.changes, every.cells
+    if len(every.asked) < 2 or not found:
         return
     names = [arm.name for arm in arms]
     finding.heading("All arms: what TP, the link and the kernel give")
+    for question, why in every.vetoed.items():
+        words = f"**No verdict on {plain(question.words)}.** {plain(why, LONGEST)}"
+        st.error(words)
+        finding.note(finding.Part("text", words))
     for text in verdicts(found):
         finding.say(f"**{plain(text, LONGEST)}**")
     for text in splits(found):
@@ -70,32 +107,59 @@ def render(engine: Engine, group: Group) -> None:
         "own all-reduce kernel needs the link; an arm with the link and the library's all-reduce "
         "splits them, on the logarithm, where parts add up."
     )
+    if every.care:
+        told = "; ".join(f"{name}: {why.rstrip('.')}" for name, why in every.care.items())
+        finding.caption(f"To be read with care, {plain(told, LONGEST)}.")
     for column, name in zip(st.columns(2), CURVES, strict=True):
         with column:
             _curve(engine, arms, cells, name, names)
 
 
 @st.cache_resource(show_spinner=False, max_entries=16)
-def _found(
-    _engine: Engine, version: str, group: Group
-) -> tuple[list[Arm], list[Question], list[Change], list[Cell]]:
+def _found(_engine: Engine, version: str, group: Group) -> Found:
     """Arms, questions, changes and the workloads looked at. Only to be read."""
-    arms = [arm for arm in group.arms if arm.validity != "invalid"]
-    layouts = alike({arm.name: facts_of(_engine, arm)[0]["spec"] for arm in arms})
+    facts = {arm.name: facts_of(_engine, arm) for arm in group.arms if arm.validity != "invalid"}
+    layouts = alike({name: several[0]["spec"] for name, several in facts.items()})
     asked = questions(layouts)
-    named = {arm.name: arm for arm in arms}
+    named = {arm.name: arm for arm in group.arms}
     used = [name for name in layouts if any(name in (q.reference, q.other) for q in asked)]
     frames = {name: figures(_engine, named[name]) for name in used}
     every = {cell for frame in frames.values() if len(frame) for cell in set(frame["cell"])}
     by_cap = {cell[1]: cell for cell in sweep_cells(sorted(every, key=str))}
+    vetoed = {}
+    for question in asked:
+        pair = (question.reference, question.other)
+        first, second = (named[name] for name in pair)
+        words, is_wrong = outputs_words(_engine, (first, second), [facts[name] for name in pair])
+        if is_wrong and words:
+            vetoed[question] = words
 
     def rounds(arm: str, name: str, statistic: str, cap: int) -> list[Round]:
         return rounds_of(frames[arm], name, statistic, by_cap[cap])
 
-    is_paired = group.origin == "measured"
-    found = changes(asked, sorted(by_cap), rounds, is_paired=is_paired)
-    cells = [by_cap[cap] for cap in sorted(by_cap)]
-    return [named[name] for name in used], asked, found, cells
+    def definition(arm: str, name: str, statistic: str, cap: int) -> str | None:
+        return definition_of(frames[arm], name, statistic, by_cap[cap])
+
+    found = changes(
+        [question for question in asked if question not in vetoed],
+        sorted(by_cap),
+        rounds,
+        is_paired=group.origin == "measured",
+        definition=definition,
+    )
+    care = {
+        name: next((reason for fact in facts[name] for reason in fact["reasons"]), "suspect")
+        for name in used
+        if named[name].validity == "suspect"
+    }
+    return Found(
+        arms=[named[name] for name in used],
+        asked=asked,
+        changes=found,
+        cells=[by_cap[cap] for cap in sorted(by_cap)],
+        vetoed=vetoed,
+        care=care,
+    )
 
 
 def _lengths(cells: Sequence[Cell]) -> str:

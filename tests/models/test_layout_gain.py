@@ -90,10 +90,108 @@ def test_four_gpus_ask_of_each_size_against_the_next_and_against_replicas():
     assert asked == {
         ("larger", "tp1", "tp2"): "TP=2 instead of one GPU",
         ("larger", "tp2", "tp4"): "TP=4 instead of TP=2",
+        ("replicas", "4xtp1", "2xtp2"): "2 x TP=2 instead of 4 single GPUs, on the same 4 GPUs",
         ("replicas", "2xtp2", "tp4"): "TP=4 instead of 2 x TP=2, on the same 4 GPUs",
         ("replicas", "4xtp1", "tp4"): "TP=4 instead of 4 single GPUs, on the same 4 GPUs",
         ("both", "tp4-off", "tp4"): "TP=4: the link on instead of off",
     }
+
+
+def asked(**arms):
+    return [(q.code, q.reference, q.other, q.words) for q in questions(layouts(**arms))]
+
+
+def test_a_size_without_any_link_is_asked_about_as_it_is():
+    off = {"tp": 2, "link": "off"}
+    assert asked(tp1=ARMS["tp1"], pair=ARMS["2xtp1"], off=off) == [
+        ("larger", "tp1", "off", "TP=2 without the link instead of one GPU"),
+        (
+            *("replicas", "pair", "off"),
+            "TP=2 without the link instead of 2 single GPUs, on the same 2 GPUs",
+        ),
+    ]
+    # a larger size with the link is no more than a size larger than one without it
+    four = asked(tp1=ARMS["tp1"], off=off, four={"tp": 4, "link": "on"})
+    assert ("larger", "tp1", "four", "TP=4 instead of one GPU") in four
+    assert not [row for row in four if row[1:3] == ("off", "four")]
+    # two sizes without it are
+    apart = asked(off=off, four={"tp": 4, "link": "off"})
+    assert apart == [
+        ("larger", "off", "four", "TP=4 without the link instead of TP=2 without the link")
+    ]
+
+
+def test_replicas_of_several_gpus_have_a_link_too():
+    two = {"tp": 2, "replicas": 2}
+    found = asked(
+        on={**two, "link": "on"},
+        library={**two, "link": "on", "custom_all_reduce": False},
+        off={**two, "link": "off"},
+    )
+    assert found == [
+        ("both", "off", "on", "2 x TP=2: the link on instead of off"),
+        ("link", "off", "library", "2 x TP=2, the link alone: the library sums in both"),
+        ("kernel", "library", "on", "2 x TP=2, the engine's own all-reduce over the link"),
+    ]
+
+
+def test_eight_gpus_make_a_chain_of_replicas():
+    arms = {
+        "8xtp1": {"tp": 1, "replicas": 8},
+        "4xtp2": {"tp": 2, "replicas": 4, "link": "on"},
+        "2xtp4": {"tp": 4, "replicas": 2, "link": "on"},
+        "tp8": {"tp": 8, "link": "on"},
+    }
+    assert [row[1:3] for row in asked(**arms)] == [
+        ("8xtp1", "4xtp2"),
+        ("4xtp2", "2xtp4"),
+        ("2xtp4", "tp8"),
+        ("4xtp2", "tp8"),
+        ("8xtp1", "tp8"),
+    ]
+
+
+def test_a_link_is_judged_on_one_pair_of_gpus():
+    across = {"tp": 2, "link": "on", "gpus": [0, 2]}
+    bridged = {"tp": 2, "link": "on", "gpus": [0, 1]}
+    off = {"tp": 2, "link": "off", "gpus": [0, 1]}
+    (link,) = asked(across=across, bridged=bridged, off=off)
+    assert link[:3] == ("both", "off", "bridged")
+    assert asked(across=across, off=off) == []
+    # where one does not say which, it is taken at its word
+    assert len(asked(on={"tp": 2, "link": "on"}, off=off)) == 1
+
+
+def test_another_model_is_another_thing():
+    small = {"model": "small", "arm": {"tp": 1}}
+    large = {name: {"model": "large", "arm": arm} for name, arm in ARMS.items()}
+    assert list(alike({"small": small, **large})) == list(ARMS)
+
+
+def test_figures_of_two_meanings_are_not_compared():
+    pair = {"tp1": ARMS["tp1"], "on": ARMS["on"]}
+
+    def found(second):
+        return changes(
+            questions(layouts(**pair)),
+            [1],
+            rounds_of({"tpot": TPOT}),
+            is_paired=True,
+            definition=lambda arm, *_: second if arm == "on" else "vllm:tpot:2",
+        )
+
+    assert len(found("vllm:tpot:2")) == 1
+    assert found("sglang:tpot:1") == []
+
+
+def test_splits_of_two_sizes_say_which_they_are_of():
+    four = {f"{name}-4": {**ARMS[name], "tp": 4} for name in ("on", "library", "off")}
+    two = {name: ARMS[name] for name in ("on", "library", "off")}
+    table = {**TPOT, **{f"{name}-4": TPOT[name] for name in two}}
+    said = [text for text in sentences(told({"tpot": table}, **two, **four)) if "kernel 4" in text]
+    assert [text.partition(" in decode")[0] for text in said] == [
+        "Link and kernel of TP=2", "Link and kernel of TP=4",
+    ]  # fmt: skip
 
 
 def test_arms_with_other_flags_are_left_out():
@@ -164,6 +262,23 @@ def test_replicas_are_judged_by_output():
     )
 
 
+def test_what_is_said_of_several_layouts_is_said_once():
+    arms = {
+        "8xtp1": {"tp": 1, "replicas": 8},
+        "4xtp2": {"tp": 2, "replicas": 4},
+        "2xtp4": {"tp": 4, "replicas": 2},
+        "tp8": {"tp": 8},
+    }
+    speed = {name: {1: value} for name, value in zip(arms, (90, 100, 130, 120), strict=True)}
+    said = verdicts(told({"output_throughput": speed}, caps=(1,), **arms))
+    assert said[-1] == (
+        "Does TP=8 pay here? For the output of the same GPUs, against 2 x TP=4, it costs at "
+        "concurrency 1; for the output of the same GPUs, against 4 x TP=2 and 8 single GPUs, it "
+        "pays at concurrency 1."
+    )
+    assert len(said) == 3
+
+
 def test_two_rounds_give_a_direction():
     two = [Round(8.6, 0), Round(8.7, 1)], [Round(5.6, 0), Round(5.7, 1)]
     asked = questions(layouts(tp1=ARMS["tp1"], on=ARMS["on"]))
@@ -187,6 +302,8 @@ def test_a_change_that_turns_round_says_so():
 
     assert movement(result(0.80, 0.81), result(1.20, 1.21)) == "it turns round with concurrency"
     assert movement(result(0.80, 0.9), result(0.84, 0.94)) == ""
+    # equal rounds have an interval without width, and a rounding error is no movement
+    assert movement(result(0.8, 0.8), result(0.8 + 1e-15, 0.8 + 1e-15)) == ""
 
 
 @given(

@@ -4,6 +4,7 @@ import pytest
 from serving_runs import EVALUATION, arm_result, said
 
 from db import runs
+from models.result import Samples
 
 HEADING = "All arms: what TP, the link and the kernel give"
 ARMS = {
@@ -58,6 +59,41 @@ def test_every_question_is_a_row_with_its_intervals(database, open_page):
     larger = rows.loc[("TP=2 instead of one GPU", "TPOT, median (%)")]
     assert larger["concurrency 1"] == "-33.3 [-33.3, -33.3]: better"
     assert table["concurrency 4"].str.endswith(": better").all()
+
+
+def logprobs(level):
+    """Answers of a fixed prompt, before the load."""
+    dims = {"prompt": 1, "phase": "before"}
+    return Samples(metric="output_logprob", unit="", dims=dims, values=[level, level - 1])
+
+
+def test_an_arm_with_other_outputs_gets_no_verdict(database, open_page):
+    for name in ("tp1", "2xtp1", "tp2-link-on", "tp2-library", "tp2-link-off"):
+        factor, arm = ARMS[name]
+        result = arm_result(name, factor)
+        result.spec["arm"] = arm
+        result.samples.append(logprobs(-3.0 if name == "tp2-library" else -1.0))
+        runs.store(database, result)
+    at = open_page("link-ab", evaluation=EVALUATION)
+    assert not at.exception, at.exception
+    text = said(at)
+    assert "Does TP=2 pay here?" in text
+    assert "Link and kernel in decode" not in text
+    kernel = "TP=2, the engine's own all-reduce over the link"
+    assert f"**No verdict on {kernel}.** Outputs differ" in text
+    (table,) = [frame.value for frame in at.dataframe if "question" in frame.value]
+    assert sorted(set(table["question"])) == [
+        "TP=2 instead of 2 single GPUs, on the same 2 GPUs",
+        "TP=2 instead of one GPU",
+        "TP=2: the link on instead of off",
+    ]
+
+
+def test_an_arm_that_is_suspect_is_named_with_its_reason(database, open_page):
+    keep(database, "2xtp1", "tp2-link-on", "tp2-link-off")
+    keep(database, "tp1", validity="suspect", reasons=["GPU 0 throttled for 20 % of the time."])
+    text = said(open_page("link-ab", evaluation=EVALUATION))
+    assert "To be read with care, tp1: GPU 0 throttled for 20 % of the time." in text
 
 
 def test_an_invalid_arm_answers_no_question(database, open_page):
