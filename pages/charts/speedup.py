@@ -233,38 +233,41 @@ def inverse_fit(points: pd.DataFrame, curves: pd.DataFrame, cases: Sequence[str]
 
 
 def break_even(frame: pd.DataFrame, title: str) -> alt.LayerChart:
-    """Speedup against model size or batch, with the line above which TP pays.
+    """Speedup against model size or batch, a line a TP size, with the line above which TP pays.
 
     Args:
-        frame: As `pages.widgets.speedup_frames.sweep`.
+        frame: As `pages.widgets.speedup_frames.sweep`, of one TP size or several.
         title: Title of the size axis, with its unit.
     """
-    x = alt.X("size:Q", title=title, scale=alt.Scale(type="log", nice=True))
     # both axes in logarithms: the line between two points crosses 1 where the sentence says
+    x = alt.X("size:Q", title=title, scale=alt.Scale(type="log", nice=False, padding=12))
     y = alt.Y(
         "speedup:Q",
         title="Speedup over one GPU",
         scale=alt.Scale(type="log", nice=False, padding=12),
         axis=alt.Axis(values=_round_ratios(frame[["speedup", "low", "high"]]), format=".3~g"),
     )
-    base = alt.Chart(frame).encode(x=x)
+    drawn = frame.assign(size_of_tp=frame["TP"].map("TP={}".format))
+    sizes = [f"TP={tp}" for tp in sorted(frame["TP"].unique())]
+    colour = theme.colour("size_of_tp", sizes, is_filled=True)
+    base = alt.Chart(drawn).encode(x=x, color=colour)
+    tips = [alt.Tooltip("case"), alt.Tooltip("TP"), alt.Tooltip("size")]
+    tips.append(alt.Tooltip("speedup", format=".2f"))
     layers: list[alt.Chart] = [
         alt.Chart(pd.DataFrame({"one": [1.0]})).mark_rule(color=GREY).encode(y=alt.Y("one:Q")),
-        base.mark_line(color=theme.PALETTE[0], point=True).encode(
-            y=y,
-            tooltip=[
-                alt.Tooltip("case"),
-                alt.Tooltip("size"),
-                alt.Tooltip("speedup", format=".2f"),
-            ],
+        base.mark_line().encode(y=y, strokeDash=theme.dash("size_of_tp", sizes)),
+        base.mark_point(filled=True, size=60, opacity=1).encode(
+            y=alt.Y("speedup:Q"), shape=theme.shape("size_of_tp", sizes), tooltip=tips
         ),
     ]
-    if frame["low"].notna().any():
-        known = alt.Chart(frame.dropna(subset=["low", "high"])).encode(x=x)
+    known = drawn.dropna(subset=["low", "high"])
+    if not known.empty:
         layers.append(
-            known.mark_rule(color=theme.PALETTE[0]).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
+            alt.Chart(known)
+            .mark_rule()
+            .encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), color=colour)
         )
-    return alt.layer(*layers).properties(height=240)
+    return alt.layer(*layers).properties(height=240 + 20 * len(sizes))
 
 
 def _round_ratios(drawn: pd.DataFrame) -> list[float]:

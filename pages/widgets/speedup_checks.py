@@ -126,10 +126,11 @@ def _curves(cases: Sequence[Case]) -> None:
     drawn = [frame.assign(case=frame["case"].map(names)) for frame in (points, curves)]
     gaps = (points["step (ms)"] - points["fitted (ms)"]).abs() / points["step (ms)"]
     far = points.loc[gaps.idxmax()]
+    n_curves = points["case"].nunique()
     chart(
         pictures.inverse_fit(*drawn, list(names.values())),
         "inverse-fit",
-        f"{points['case'].nunique()} curves T = A/tp + C; the step farthest off its curve is "
+        f"{n_curves} curve{'s' * (n_curves > 1)} T = A/tp + C; the step farthest off is "
         f"{far['case']} at TP={far['TP']}, by {gaps.max() * 100:.0f} %",
         points,
     )

@@ -291,6 +291,7 @@ def sweep(cases: Sequence[Case], chosen: Case, tp: int, by: str, clock: str) -> 
         rows.append(
             {
                 "case": case.label,
+                "TP": tp,
                 "size": size / 1e9 if by == "model" else size,
                 "speedup": gain.value,
                 "low": gain.low,

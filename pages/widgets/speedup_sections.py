@@ -259,11 +259,11 @@ def _at_most(part: pd.DataFrame) -> str:
 
 def conditions(engine: Engine, cases: Cases) -> None:
     """Any two runs of the chosen cases, condition by condition."""
-    choices = {
-        point.run_id: speedup_frames.row_label(case, tp)
-        for case in cases
-        for tp, point in sorted(case.points.items())
-    }
+    choices: dict[str, str] = {}
+    for case in cases:
+        for tp, point in sorted(case.points.items()):
+            # a run of several batches goes by the first of them that was chosen
+            choices.setdefault(point.run_id, speedup_frames.row_label(case, tp))
     if len(choices) < 2:
         return
     finding.heading("Conditions side by side")
@@ -299,26 +299,28 @@ def _pays(all_cases: Cases, group: Cases, clock: str, by: str, number: int) -> b
     what, unit, title = _SWEPT[by]
     case = group[0]
     host = f"{case.host}{f', link {case.link}' if case.link else ''}"
+    drawn: list[pd.DataFrame] = []
+    told: list[str] = []
     alone: dict[tuple[str, str], list[int]] = {}
-    is_measured = False
     for tp in sorted({tp for each in group for tp in each.valid if tp > 1}):
         # of the chosen batches or models the one of which most was measured
         swept = [(each, speedup_frames.sweep(all_cases, each, tp, by, clock)) for each in group]
         fixed, frame = max(swept, key=lambda pair: len(pair[1]))
-        if frame.empty:
-            continue
-        is_measured = True
         where, at = (f"{host}, {fixed.model}", "") if by == "batch" else (host, fixed.batch)
         at = f" At batch {at}." if at else ""
         if len(frame) == 1:
             alone.setdefault((where, at), []).append(tp)
+        if len(frame) < 2:
             continue
         gains = frame["speedup"].tolist()
         crossings = break_even(frame["size"].tolist(), gains)
-        said = break_even_sentence(crossings, gains, tp, what, unit) + at
-        finding.say(f"- {plain(where)}: {plain(said, 1000)}")
-        name = f"break-even-{number}-{tp}-{by}"
-        chart(pictures.break_even(frame, title), name, said, frame, key=name)
+        drawn.append(frame)
+        told.append(break_even_sentence(crossings, gains, tp, what, unit) + at)
+        finding.say(f"- {plain(where)}: {plain(told[-1], 1000)}")
+    if drawn:
+        name = f"break-even-{number}-{by}"
+        points = pd.concat(drawn)
+        chart(pictures.break_even(points, title), name, " ".join(told), points, key=name)
     for (where, at), tps in alone.items():
         finding.say(f"- {plain(where)}: {one_point_sentence(what, tps)}{at}")
-    return is_measured
+    return bool(drawn or alone)

@@ -137,6 +137,31 @@ def test_what_one_point_lacks_is_said_once_for_all_sizes(cases):
     ]
 
 
+def test_where_it_pays_is_one_picture_for_all_sizes(database):
+    for model, tps in (("qwen2.5-1.5b", (1, 2, 4)), (SMALL, (1, 2, 4, 8))):
+        for run in own.read(documents(model, tps, batches=(1, 64))).results:
+            runs.store(database, run)
+    # ln 0.79 at 1.54 billion and ln 1.54 at 14.8 billion meet 0 at 3.4 billion
+    off = next(case for case in build(database) if case.link == "off" and case.model == SMALL)
+    at = at_url(cases=off.code)
+    lines = lines_of(at)
+    assert (
+        "Example 80GB, link off: TP=2 pays above a model size of about 3.4 billion parameters "
+        "(between the measured 1.54 and 14.8). At batch 1."
+    ) in lines
+    assert any("link off: TP=4 pays above a model size of about" in line for line in lines)
+    assert (
+        "Example 80GB, link off: One model size is measured: measure a second to see where TP=8 "
+        "starts to pay. At batch 1."
+    ) in lines
+    alts = [chart.proto.alt for chart in at.get("vega_lite_chart")]
+    (by_model,) = [alt for alt in alts if "pays above a model size" in alt]
+    assert by_model.startswith("TP=2 pays above a model size of about 3.4")
+    assert "TP=4 pays above a model size" in by_model
+    (by_batch,) = [alt for alt in alts if "at every measured batch" in alt]
+    assert [f"TP={tp} pays" in by_batch for tp in (2, 4, 8)] == [True] * 3
+
+
 def test_any_two_of_one_model_can_be_laid_beside_each_other(cases):
     chosen = ",".join(case.code for case in cases.values())
     pairs = [f"{cases[on].code}-{cases[on.replace('link on', 'link off')].code}"

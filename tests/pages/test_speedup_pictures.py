@@ -110,7 +110,7 @@ def test_the_break_even_axis_has_round_values_all_along(speedups, values):
     """Vega names only some values of a logarithmic axis within a decade."""
     none = [None] * len(speedups)
     frame = pd.DataFrame(
-        {"case": "a", "size": [1, 8], "speedup": speedups, "low": none, "high": none}
+        {"case": "a", "TP": 2, "size": [1, 8], "speedup": speedups, "low": none, "high": none}
     ).astype({"low": float, "high": float})
     drawn = pictures.break_even(frame, "Batch").to_dict()
     (axis,) = [
