@@ -55,9 +55,9 @@ def render() -> None:
     if not chosen:
         st.info("Choose at least one case.")
         return
-    clock = _clock(chosen)
     with finding.collected() as parts:
         speedup_verdicts.verdicts(chosen)
+        clock = _clock(chosen)  # the verdicts do not depend on it
         speedup_sections.speedup(chosen, clock)
         speedup_sections.step_times(chosen)
         speedup_sections.parts(chosen)
