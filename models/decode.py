@@ -13,6 +13,9 @@ from models.shape import Architecture
 # Families that are attention, gated MLP and RMSNorm, nothing else: what the runner can build.
 PLAIN_FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 
+# Bytes of one weight, activation and cached element.
+DTYPE_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
+
 # Context, libraries, communicator buffers and captured graphs of one process, beside the model.
 RESERVE_BYTES = {"cuda": 2_000_000_000, "cpu": 300_000_000}
 

@@ -11,12 +11,10 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from models.architecture import read_config
 from models.cpu_lists import compact
-from models.decode import check_decode
 from models.errors import InvalidSpec, LinkworthError
-from models.numerics import read_numerics
 from models.result import Result, utc_now
+from runners.decode_plan import need_of
 from runners.decode_result import assemble
 from runners.events import Events, main_program
 from runners.nvml import open_nvml, resolve
@@ -26,11 +24,7 @@ from runners.spec import DecodeSpec
 
 def run(spec: DecodeSpec, events: Events) -> Result:
     """Measure decode steps in wall clock and as replayed graphs, with and without all-reduces."""
-    arch = read_config(spec.model)
-    for batch in spec.batches:
-        for kv_len in spec.kv_lens:
-            check_decode(arch, spec.tp, kv_len, batch)
-    read_numerics(spec.model, arch)
+    need_of(spec)  # refuses here what each rank would refuse once it has loaded torch
     started_at = utc_now()
     uuids = _uuids(spec)
     telemetry: list[dict[str, Any]] = []

@@ -7,12 +7,18 @@ from typing import Any
 
 from models.architecture import read_config
 from models.cpu_lists import compact
-from models.decode import MemoryNeed, check_decode, check_plain, memory_need, memory_words
+from models.decode import (
+    DTYPE_BYTES,
+    MemoryNeed,
+    check_decode,
+    check_plain,
+    memory_need,
+    memory_words,
+)
 from models.errors import InvalidSpec, OutOfMemory
 from models.numerics import read_numerics
 from runners.spec import DecodeSpec, parse_spec
 
-_WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4}
 _START_S = {"cpu": 4.0, "cuda": 20.0}
 _PROBE_S = 2.0
 _COMPILE_S = 25.0
@@ -24,7 +30,7 @@ _ENGINE_S = 1e-3  # an engine's work around one graph
 
 def decode_seconds(spec: DecodeSpec) -> float:
     """How long a decode run will take, rather too long than too short."""
-    width, device = _WIDTHS[spec.dtype], spec.device
+    width, device = DTYPE_BYTES[spec.dtype], spec.device
     try:
         arch = read_config(spec.model)
         check_plain(arch)
@@ -65,9 +71,20 @@ def largest_need(
         tp,
         max(batches),
         max(kv_lens),
-        dtype_bytes=_WIDTHS[dtype],
+        dtype_bytes=DTYPE_BYTES[dtype],
         device=device,
         paged="wall_served" in clocks,
+    )
+
+
+def need_of(spec: DecodeSpec) -> MemoryNeed:
+    """Memory that each rank of a run needs.
+
+    Raises:
+        InvalidSpec: As `largest_need`.
+    """
+    return largest_need(
+        spec.model, spec.tp, spec.batches, spec.kv_lens, spec.dtype, spec.device, spec.clocks
     )
 
 
@@ -145,9 +162,7 @@ def decode_jobs(
             }
         )
         assert isinstance(spec, DecodeSpec)  # noqa: S101  (by its kind)
-        needs[tp] = largest_need(
-            model, tp, spec.batches, spec.kv_lens, spec.dtype, device, spec.clocks
-        )
+        needs[tp] = need_of(spec)
         is_swept = len(cpu_affinities) > 1
         specs[_arm_name(device, tp, link, threads, cpus, is_swept=is_swept)] = spec
     _check_fit(needs, memory_bytes)

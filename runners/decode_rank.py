@@ -8,11 +8,12 @@ from typing import Any
 import torch
 
 from models.architecture import read_config
-from models.decode import MemoryNeed, check_memory, memory_need, memory_words
+from models.decode import MemoryNeed, check_memory, memory_words
 from models.errors import OutOfMemory, ValuesWrong
 from models.numerics import read_numerics
 from runners import environment
 from runners.decode_clocks import ReplayLoop, WallLoop, warm_up
+from runners.decode_plan import need_of
 from runners.decode_served import ServedLoop, pages_of
 from runners.decode_step import (
     Collectives,
@@ -44,7 +45,7 @@ def measure(rank: Rank, payload: dict[str, Any]) -> dict[str, Any]:
         the probe, and the effective conditions.
     """
     spec = DecodeSpec.model_validate(payload["spec"])
-    need = _need(spec)
+    need = need_of(spec)
     try:
         with torch.no_grad():
             return _measure(rank, spec, need)
@@ -54,26 +55,6 @@ def measure(rank: Rank, payload: dict[str, Any]) -> dict[str, Any]:
         if "can't allocate memory" not in str(error):
             raise
         raise _exhausted(rank, need, error) from error
-
-
-def _need(spec: DecodeSpec) -> MemoryNeed:
-    """Memory of the largest case."""
-    arch = read_config(spec.model)
-    width = torch.tensor([], dtype=getattr(torch, spec.dtype)).element_size()
-    needs = [
-        memory_need(
-            arch,
-            spec.tp,
-            batch,
-            kv_len,
-            dtype_bytes=width,
-            device=spec.device,
-            paged="wall_served" in spec.clocks,
-        )
-        for batch in spec.batches
-        for kv_len in spec.kv_lens
-    ]
-    return max(needs, key=lambda need: need.total)
 
 
 def _exhausted(rank: Rank, need: MemoryNeed, error: BaseException) -> OutOfMemory:

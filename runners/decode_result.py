@@ -7,7 +7,7 @@ import numpy as np
 
 from models.architecture import read_config
 from models.cpu_lists import compact
-from models.decode import step_cost
+from models.decode import DTYPE_BYTES, step_cost
 from models.metrics import metric
 from models.result import VERSION, Measurement, Notice, Result, Samples, Scalar, Tool
 from runners import environment
@@ -18,7 +18,6 @@ SPREAD = 0.10  # rounds further apart than this are warned about
 
 # 2: keys and values also go through a page table, by a kernel of its own in each layer
 _VERSIONS = {"wall_served": 2}
-_WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4}
 
 
 def _name(spec: DecodeSpec) -> str:
@@ -174,7 +173,7 @@ def spread(rounds: list[list[float]]) -> tuple[str, str]:
 
 
 def _weight_bytes(spec: DecodeSpec, batch: int, kv_len: int) -> Measurement:
-    cost = step_cost(read_config(spec.model), spec.tp, batch, kv_len, _WIDTHS[spec.dtype])
+    cost = step_cost(read_config(spec.model), spec.tp, batch, kv_len, DTYPE_BYTES[spec.dtype])
     return Measurement(
         metric="weight_bytes",
         unit="B",

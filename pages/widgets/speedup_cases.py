@@ -11,7 +11,7 @@ import streamlit as st
 from db import runs
 from db.engine import Engine
 from models.architecture import calls_per_step
-from models.decode import floor_ms, step_cost
+from models.decode import DTYPE_BYTES, floor_ms, step_cost
 from models.errors import InvalidSpec
 from models.scaling import StepTimes
 from models.step_clocks import wall_of
@@ -283,7 +283,7 @@ def _point(
     for clock, own in by_clock.items():
         values = tuple(float(row.value) for row in own)
         point.readings[clock] = Reading(clock, values, over_rounds(values), str(own[0].definition))
-    width = 4 if facts["dtype"] == "float32" else 2
+    width = DTYPE_BYTES.get(facts["dtype"], DTYPE_BYTES["bfloat16"])
     if arch is not None:
         point.calls = calls_per_step(arch, vocab_parallel_embedding=True) if tp > 1 else 0
         if copy_gbps and case.kv_len:

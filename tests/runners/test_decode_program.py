@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from models.architecture import read_config
 from models.errors import InvalidSpec, OutOfMemory, ValuesWrong
 from models.numerics import read_numerics
 from models.result import parse
@@ -186,7 +187,7 @@ def test_another_error_in_mid_run_keeps_its_own_words(monkeypatch):
 
 @pytest.fixture
 def step():
-    arch = decode.read_config(MODEL)
+    arch = read_config(MODEL)
     source = random_source(torch.device("cpu"), torch.float32)
     model = Model(arch, read_numerics(MODEL, arch), build_shard(arch, source, 1, 0), 1)
     with torch.no_grad():
