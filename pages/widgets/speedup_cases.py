@@ -283,7 +283,7 @@ def _point(
     for clock, own in by_clock.items():
         values = tuple(float(row.value) for row in own)
         point.readings[clock] = Reading(clock, values, over_rounds(values), str(own[0].definition))
-    width = DTYPE_BYTES.get(facts["dtype"], DTYPE_BYTES["bfloat16"])
+    width = DTYPE_BYTES.get(str(facts["dtype"]), DTYPE_BYTES["bfloat16"])
     if arch is not None:
         point.calls = calls_per_step(arch, vocab_parallel_embedding=True) if tp > 1 else 0
         if copy_gbps and case.kv_len:
