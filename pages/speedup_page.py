@@ -75,15 +75,26 @@ def render() -> None:
 def _default(cases: list[Case]) -> list[str]:
     """What was measured or imported here; else what came with the code, measured ones first.
 
-    Of the measured studies it is the one that compares most, its smallest batches first.
+    Of one's own the newest evaluation comes first. Of the measured studies it is the one that
+    compares most, its smallest batches first.
     """
     came = set(runs.list_runs(store.engine(), kinds=["decode"], shipped=True)["id"])
-    own = [case.code for case in cases if not came & set(case.run_ids)]
+    of_mine = [case for case in cases if not came & set(case.run_ids)]
+    newest = _newest_evaluation()
+    own = [case.code for case in sorted(of_mine, key=lambda case: not newest & set(case.run_ids))]
     compared = [case for case in cases if len(case.points) > 1 and case.origin == "measured"]
     most = Counter(case.study for case in compared).most_common(1)
     of_one = [case for case in compared if case.study == most[0][0]]
     measured = [case.code for case in sorted(of_one, key=lambda case: case.batch)]
     return (own or measured or [case.code for case in cases])[:AT_FIRST]
+
+
+def _newest_evaluation() -> set[str]:
+    """The runs of the evaluation that the newest run from here belongs to; empty for none."""
+    engine = store.engine()
+    newest = runs.list_runs(engine, kinds=["decode"], shipped=False, limit=1)["evaluation"]
+    plans = list(newest.dropna())
+    return set(runs.list_runs(engine, evaluations=plans)["id"]) if plans else set()
 
 
 def _clock(cases: list[Case]) -> str:

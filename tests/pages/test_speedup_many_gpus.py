@@ -8,6 +8,7 @@ from eight_gpus import documents
 
 from db import runs
 from importers import own
+from models.result import EvaluationRef
 from pages.widgets import speedup_checks, speedup_frames
 from pages.widgets.speedup_cases import build, with_costs
 
@@ -72,6 +73,18 @@ def test_a_model_without_a_single_gpu_step_has_verdicts_against_its_smallest_siz
     frame = speedup_frames.speedups([cases[ON.replace(SMALL, LARGE)]], "wall")
     assert frame["reference TP"].tolist() == [2, 2, 2]
     assert frame["efficiency (%)"].tolist() == pytest.approx([100, 95.4, 84.1], abs=0.1)
+
+
+def test_ones_own_newest_evaluation_comes_first(database):
+    for name, model, sizes in (("first", SMALL, (1, 2)), ("second", LARGE, (2, 4))):
+        for order, run in enumerate(own.read(documents(model, sizes)).results):
+            arm = EvaluationRef(id=name, arm=f"arm {order}", order=order)
+            runs.store(database, run.model_copy(update={"evaluation": arm}))
+    cases = {case.code: case for case in build(database)}
+    shown = [cases[code] for code in at_url().multiselect(key="speedup-cases").value]
+    assert [(case.model, case.link) for case in shown] == [
+        (LARGE, "on"), (LARGE, "off"), (SMALL, "on"), (SMALL, "off"),
+    ]  # fmt: skip
 
 
 def test_two_sizes_alone_are_told_by_their_verdict(database):
