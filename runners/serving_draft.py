@@ -27,6 +27,7 @@ from runners.serving_check import OutputCheck
 from runners.serving_host import Fleet
 from runners.spec import ServingSpec, SoakSpec
 
+_THROUGHPUT = "Output throughput, "
 _UNSTEADY = frozenset({"spread", "first_round"})
 
 
@@ -113,11 +114,18 @@ class Draft:
             self.result.telemetry += [dict(row) for row in alone if row.get("uuid")]
 
     def steadiness(self) -> None:
-        """Judge the rounds of this start: far apart, or the first one off, is a reason for care."""
+        """Judge the rounds of this start: far apart, or the first one off, is a reason for care.
+
+        What was said of fewer rounds is taken back first.
+        """
+        kept = [reason for reason in self.result.reasons if not reason.startswith(_THROUGHPUT)]
+        if self.result.validity == "suspect" and not kept:
+            self.result.validity = "valid"
+        self.result.reasons = kept
         for load, rounds in self._throughput().items():
             for notice in round_warnings(rounds):
                 if notice.code in _UNSTEADY:
-                    self.suspect([f"Output throughput, {load}: {notice.text}"])
+                    self.suspect([f"{_THROUGHPUT}{load}: {notice.text}"])
 
     def _throughput(self) -> dict[str, list[Round]]:
         """Rounds of output throughput by workload."""

@@ -21,6 +21,8 @@ from runners.vllm_command import serve_command
 from runners.vllm_flags import Flag, probe, vllm_version
 from runners.vllm_processes import marked
 
+ENDING_S = 10.0  # an engine that lost a process needs seconds until it is gone
+
 
 @dataclass
 class Fleet:
@@ -59,6 +61,20 @@ class Fleet:
         for server in self.servers:
             if server.returncode() is not None:
                 raise server.died()
+
+    def check_after_failures(self, limit_s: float = ENDING_S) -> None:
+        """The same after requests that failed: a server that is ending is given time to end.
+
+        Raises:
+            ServerDied: With the server's own reason.
+        """
+        deadline = time.monotonic() + limit_s  # its sockets close a moment before it is gone
+        while True:
+            self.check()
+            is_healthy = all(server.healthy() for server in self.servers)
+            if is_healthy or time.monotonic() > deadline:
+                return
+            time.sleep(0.05)
 
     @contextmanager
     def explained(self) -> Iterator[None]:

@@ -5,7 +5,7 @@ one of them works at a time. That the others were up is said in each result.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -48,32 +48,35 @@ class Arm:
 
 
 @contextmanager
-def open_arms(arms: Sequence[Arm], work: Path, events: Events) -> Iterator[dict[str, Fleet]]:
-    """Start every arm's servers at the same time and wait until all are ready.
+def open_arms(
+    arms: Sequence[Arm], work: Path, events: Events, lost: dict[str, LinkworthError]
+) -> Iterator[dict[str, Fleet]]:
+    """Start every arm's servers at the same time and wait until all are ready, or have failed.
 
-    Raises:
-        LinkworthError: The first arm that did not come up; the others are ended.
+    Args:
+        arms: What to start; those that share a server follow it.
+        work: Folder for logs.
+        events: Told of every step.
+        lost: Takes the arms that did not come up, each with its reason; the others go on.
     """
     own = [arm for arm in arms if arm.part_of is None]
     with ExitStack() as stack, ThreadPoolExecutor(max(1, len(own))) as pool:
-        managers = []
-        for arm in own:
-            folder = work / arm.name
-            folder.mkdir(parents=True, exist_ok=True)
-            managers.append(fleet(arm.spec, folder, events))
-        entered = [pool.submit(manager.__enter__) for manager in managers]
+        managers = {arm.name: fleet(arm.spec, _folder(work, arm), events) for arm in own}
+        entered = {name: pool.submit(one.__enter__) for name, one in managers.items()}
+        wait(entered.values())
         fleets: dict[str, Fleet] = {}
-        failure: LinkworthError | None = None
-        for arm, manager, future in zip(own, managers, entered, strict=True):
-            try:
-                fleets[arm.name] = future.result()
-                stack.push(manager)
-            except LinkworthError as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
+        for name, future in entered.items():
+            if future.exception() is None:
+                fleets[name] = future.result()
+                stack.push(managers[name])
+        for name, future in entered.items():  # now that those which came up will be ended
+            error = future.exception()
+            if isinstance(error, LinkworthError):
+                lost[name] = error
+            elif error is not None:
+                raise error
         for arm in arms:
-            if arm.part_of is not None:
+            if arm.part_of in fleets:
                 whole = fleets[arm.part_of]
                 count = arm.spec.arm.tp * arm.spec.arm.replicas
                 fleets[arm.name] = replace(
@@ -82,6 +85,8 @@ def open_arms(arms: Sequence[Arm], work: Path, events: Events) -> Iterator[dict[
                     servers=whole.servers[: arm.spec.arm.replicas],
                     uuids=whole.uuids[:count],
                 )
+            elif arm.part_of is not None:
+                lost[arm.name] = lost[arm.part_of]
         yield fleets
 
 
@@ -139,13 +144,18 @@ def arm_round(
     """One round of one arm, added to its draft.
 
     Raises:
-        LinkworthError: The round failed; the draft keeps the rounds before it.
+        LinkworthError: The round failed; the draft is as it was before.
     """
-    with Watch(servers.uuids, servers.processes()) as watch:
-        for place, team in enumerate(teams):
-            tell = teller(events, number, team.workload, (place, len(teams)), servers)
-            take(draft, team.work(number, tell, watch), servers, events)
-        wrong_questions(arm.spec, number, servers, draft, events, (len(teams), len(teams)))
+    before = draft.result.model_copy(deep=True)
+    try:
+        with Watch(servers.uuids, servers.processes()) as watch:
+            for place, team in enumerate(teams):
+                tell = teller(events, number, team.workload, (place, len(teams)), servers)
+                take(draft, team.work(number, tell, watch), servers, events)
+            wrong_questions(arm.spec, number, servers, draft, events, (len(teams), len(teams)))
+    except LinkworthError:
+        draft.result = before  # no part of a round: it may be measured again
+        raise
     draft.machine(watch.rows, is_kept=False)
     draft.result.telemetry += thinned(watch.rows)
 
@@ -170,37 +180,43 @@ def checked(
     drafts: Mapping[str, Draft],
     events: Events,
     phase: str,
-) -> None:
+) -> dict[str, LinkworthError]:
     """The fixed prompts to all arms at the same time, ``before`` or ``after`` what is measured.
 
-    Raises:
-        LinkworthError: A server does not answer.
+    Returns:
+        The arms whose server did not answer, each with its reason.
     """
-    _at_once(
-        [
-            partial(check, arm.spec, fleets[arm.name], drafts[arm.name], events, phase)
+    return _at_once(
+        {
+            arm.name: partial(check, arm.spec, fleets[arm.name], drafts[arm.name], events, phase)
             for arm in arms
-        ]
+        }
     )
 
 
-def warmed_up(teams: Iterable[Team], events: Events) -> None:
+def warmed_up(teams: Mapping[str, Team], events: Events) -> dict[str, LinkworthError]:
     """One round of every arm that is thrown away, all at the same time: it is no measurement.
 
-    Raises:
-        LinkworthError: A server or a client failed.
+    Returns:
+        The arms whose server or client failed, each with its reason.
     """
 
     def tell(done: int, total: int) -> None:
         events.stage("warm-up", message=f"thrown away: {done} of {total} requests")
 
-    _at_once([partial(team.work, 0, tell) for team in teams])
+    return _at_once({name: partial(team.work, 0, tell) for name, team in teams.items()})
 
 
-def _at_once(jobs: Sequence[Callable[[], object]]) -> None:
+def _at_once(jobs: Mapping[str, Callable[[], object]]) -> dict[str, LinkworthError]:
+    """Do all of them at the same time; what is no `LinkworthError` is raised."""
+    failed = {}
     with ThreadPoolExecutor(max(1, len(jobs))) as pool:
-        for done in [pool.submit(job) for job in jobs]:
-            done.result()
+        for name, done in {name: pool.submit(job) for name, job in jobs.items()}.items():
+            try:
+                done.result()
+            except LinkworthError as error:
+                failed[name] = error
+    return failed
 
 
 def _folder(work: Path, arm: Arm) -> Path:

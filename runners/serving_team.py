@@ -120,9 +120,11 @@ class Team:
         ]
         ended = time.time()
         watch.now()
-        servers.check()  # a client may end with failures before the server's end is seen
-        phases = [between(self._before.get(url), scrape(url)) for url in self._urls]
         details = [read_detail(item) for item in data]
+        if any(detail.get("failed") or not detail.get("completed") for detail in details):
+            servers.check_after_failures()  # of a server that is gone this is no measurement
+        servers.check()
+        phases = [between(self._before.get(url), scrape(url)) for url in self._urls]
         return Outcome(
             workload=self.workload,
             round=number,

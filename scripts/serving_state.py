@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -11,11 +12,15 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
 from serving_plans import arms_of  # noqa: E402
 
+from models.errors import InvalidSpec  # noqa: E402
 from models.result import Bundle, EvaluationRef, Result, Study, dump, parse, utc_now  # noqa: E402
 from models.serving_words import study_sentences  # noqa: E402
 from runners.serving_draft import Draft, new_draft  # noqa: E402
 from runners.serving_host import Fleet  # noqa: E402
 from runners.serving_interleaved import Arm  # noqa: E402
+
+# of a spec: what makes two rounds rounds of one arm
+_ASKED = ("arm", "workloads", "model_config_json", "load_format", "device", "seed")
 
 
 def state_file(options: argparse.Namespace, model: Path, arm: Arm) -> Path:
@@ -38,11 +43,39 @@ def rounds_of(result: Result | None) -> list[int]:
     return sorted({row.round for row in rows if row.round is not None})
 
 
+def refuse_other_options(options: argparse.Namespace, model: Path, arms: Sequence[Arm]) -> None:
+    """Rounds that were asked for otherwise are no rounds of the same arm.
+
+    Raises:
+        InvalidSpec: What is kept was measured with other options.
+    """
+    for arm in arms:
+        before = stored(options, model, arm)
+        asked = arm.spec.model_dump(mode="json")
+        other = [name for name in _ASKED if before and before.spec.get(name) != asked[name]]
+        if other:
+            raise InvalidSpec(
+                f"The rounds of {arm.name} that are there were measured with other options "
+                f"({', '.join(name.replace('_', ' ') for name in other)}).",
+                "Repeat those options, or give this study another --id.",
+            )
+
+
 def draft_of(options: argparse.Namespace, model: Path, arm: Arm, servers: Fleet) -> Draft:
     """The arm's result so far, or a new one; the plan's place is part of it."""
     before = stored(options, model, arm)
     if before is not None:
-        return Draft(before, files_of(options, model, arm))
+        cards = before.host.get("ranks", [])
+        if cards != servers.uuids:
+            raise InvalidSpec(
+                f"The rounds of {arm.name} that are there were measured on other GPUs "
+                f"({', '.join(cards) or 'none'}).",
+                "Give this study another --id.",
+            )
+        draft = Draft(before, files_of(options, model, arm))
+        done = rounds_of(before)
+        draft.warn("another_start", f"The rounds after round {done[-1]} are of a later start.")
+        return draft
     draft = new_draft("serving", arm.spec, servers, files_of(options, model, arm))
     evaluation = uuid.uuid5(uuid.NAMESPACE_URL, f"{options.id}/{model.stem}")
     draft.result.evaluation = EvaluationRef(id=str(evaluation), arm=arm.name)

@@ -6,42 +6,27 @@
 
 Works in pieces: what is done is kept in the state folder, and the same command goes on where the
 last one stopped. vLLM is taken from this interpreter (PYTHONPATH) unless --vllm-python names one.
-All arms of a model are up at the same time and their rounds interleave; weights are dummy, so
-speed is real and texts are not. Needs torch, numpy, pydantic and vLLM. The file is a Bundle; put
-it into data/studies/ and every explorer shows it.
+All arms of a model are up at the same time and their rounds interleave; an arm that fails is given
+up and the others go on. Weights are dummy, so speed is real and texts are not. Needs torch, numpy,
+pydantic and vLLM. The file is a Bundle; put it into data/studies/ and every explorer shows it.
 """
 
 import argparse
 import os
 import re
-import shutil
 import sys
-import tempfile
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
+from serving_course import Course, missing  # noqa: E402
 from serving_plans import PLANS, arms_of  # noqa: E402
-from serving_state import draft_of, files_of, rounds_of, save, state_file, stored  # noqa: E402
+from serving_state import refuse_other_options, save  # noqa: E402
 
 from models.errors import LinkworthError  # noqa: E402
-from models.serving_words import cell_widths  # noqa: E402
-from runners.events import Events, write_result  # noqa: E402
-from runners.serving_interleaved import (  # noqa: E402
-    Arm,
-    arm_round,
-    checked,
-    clients_of,
-    load_clients,
-    open_arms,
-    side_by_side,
-    stand_by,
-    warm_clients,
-    warmed_up,
-)
+from runners.serving_interleaved import Arm  # noqa: E402
 from runners.vllm import free_port  # noqa: E402
 from runners.vllm_command import serve_command  # noqa: E402
 
@@ -52,7 +37,6 @@ OFFLINE = {
     "VLLM_SLEEP_WHEN_IDLE": "1",  # servers that wait for their turn must not take the processors
 }
 START_S = 160.0
-UNKNOWN_S = 20.0  # a round is begun while so much is left, until one shows how long it takes
 
 
 def main() -> int:
@@ -67,6 +51,11 @@ def main() -> int:
         if options.dry_run:
             show(arms, options)
             continue
+        try:
+            refuse_other_options(options, model, arms)
+        except LinkworthError as error:
+            failures.append(told(model.stem, error))
+            continue
         if not missing(options, model, arms):
             continue
         left = options.budget_s - (time.monotonic() - began)
@@ -74,16 +63,24 @@ def main() -> int:
             print(f"{model.stem}: not begun, {left:.0f} s are left", flush=True)
             continue
         try:
-            carry_out(options, model, arms, began)
+            given_up = Course(options, model, arms, began).run()
         except LinkworthError as error:
-            print(f"{model.stem}: {error}\n{error.detail}", file=sys.stderr, flush=True)
-            failures.append(str(error))
+            failures.append(told(model.stem, error))
+        else:
+            failures += [told(f"{model.stem} {name}", why) for name, why in given_up.items()]
     if options.dry_run:
         return 0
     done = write(options)
     rest = sum(len(missing(options, model, arms_of(options, model))) for model in options.models)
     print(f"{done} results in {options.out}; {rest} rounds of arms are still to do", flush=True)
     return 3 if failures else 0
+
+
+def told(what: str, error: LinkworthError) -> str:
+    """Say on the error stream what failed and why."""
+    words = f"{what}: {error}"
+    print(f"{words}\n{error.detail}".rstrip(), file=sys.stderr, flush=True)
+    return words
 
 
 def arguments() -> argparse.Namespace:
@@ -139,115 +136,6 @@ def show(arms: list[Arm], options: argparse.Namespace) -> None:
         )
         print(f"{arm.name} ({arm.spec.arm.replicas} server(s)): {command.text()}")
         print(f"   workloads: {[load.model_dump() for load in arm.spec.workloads]}")
-
-
-def missing(options: argparse.Namespace, model: Path, arms: list[Arm]) -> list[tuple[int, Arm]]:
-    """(round, arm) still to be measured, rounds interleaved: A B, B A, A B."""
-    results = {arm.name: stored(options, model, arm) for arm in arms}
-    widest = max(
-        (width for r in results.values() if r for width in cell_widths(r).values()), default=0.0
-    )
-    wanted = options.rounds
-    if all(len(rounds_of(r)) >= wanted for r in results.values()) and widest > options.width_pct:
-        done = min(len(rounds_of(r)) for r in results.values())
-        wanted = min(options.max_rounds, max(wanted, done + 1))
-    order = []
-    for number in range(wanted):
-        for arm in arms if number % 2 == 0 else reversed(arms):
-            if number not in rounds_of(results[arm.name]):
-                order.append((number, arm))
-    return order
-
-
-def carry_out(options: argparse.Namespace, model: Path, arms: list[Arm], began: float) -> None:
-    """Start the model's arms and measure rounds until all are there or the time is over."""
-
-    def tell(what: str) -> None:
-        print(f"{model.stem}: {what}, {time.monotonic() - began:.0f} s", flush=True)
-
-    events = Events(str(options.state / "events.jsonl"))
-    with tempfile.TemporaryDirectory(prefix="serving-study-") as folder:
-        work = Path(folder)
-        tell(f"starting {', '.join(arm.name for arm in arms)}")
-        with open_arms(arms, work, events) as fleets:
-            starts = {a.name: fleets[a.name].ready_s for a in arms if a.part_of is None}
-            tell("ready (" + ", ".join(f"{k} {v or 0:.0f} s" for k, v in starts.items()) + ")")
-            drafts = {a.name: draft_of(options, model, a, fleets[a.name]) for a in arms}
-            for arm in arms:
-                side_by_side(drafts[arm.name], [a.name for a in arms if a is not arm])
-            checked(arms, fleets, drafts, events, "before")
-            tell("outputs checked")
-            is_warm, longest = False, dict[str, float]()
-            while turns := first_turns(missing(options, model, arms), options.clients_at_once):
-                with ExitStack() as stack:
-                    teams = load_clients(stack, turns, fleets, work)
-                    warm = {} if is_warm else warm_clients(stack, arms, fleets, work)
-                    stand_by([*warm.values(), *(team for some in teams.values() for team in some)])
-                    tell(f"clients of {len(turns)} rounds loaded")
-                    warmed_up(list(warm.values()), events)
-                    is_warm = True
-                    tell("warm")
-                    n_done = 0
-                    for number, arm in turns:
-                        left = options.budget_s - (time.monotonic() - began)
-                        if left < longest.get(arm.name, UNKNOWN_S):
-                            tell(f"{arm.name} round {number} not begun, {left:.0f} s left")
-                            continue  # another arm may be quicker
-                        took = one_arm(
-                            options,
-                            model,
-                            arm,
-                            number,
-                            fleets[arm.name],
-                            teams[number, arm.name],
-                            drafts[arm.name],
-                            events,
-                        )
-                        longest[arm.name] = took * 1.2  # the next may be slower
-                        n_done += 1
-                if n_done < len(turns):
-                    break
-            checked(arms, fleets, drafts, events, "after")
-            for arm in arms:
-                if rounds_of(drafts[arm.name].result):
-                    write_result(drafts[arm.name].finished(), state_file(options, model, arm))
-            keep_logs(options, model, arms, work)
-
-
-def keep_logs(options: argparse.Namespace, model: Path, arms: list[Arm], work: Path) -> None:
-    """The servers' logs, beside the tool's files: why a start took long stands there."""
-    for arm in arms:
-        for log in (work / arm.name).glob("server-*.log"):
-            folder = files_of(options, model, arm)
-            folder.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(log, folder / log.name)
-
-
-def first_turns(turns: list[tuple[int, Arm]], limit: int) -> list[tuple[int, Arm]]:
-    """As many of the next rounds as have clients for, at least one."""
-    n_clients, found = 0, []
-    for number, arm in turns:
-        n_clients += clients_of(arm)
-        if found and n_clients > limit:
-            break
-        found.append((number, arm))
-    return found
-
-
-def one_arm(options, model, arm, number, servers, teams, draft, events) -> float:  # type: ignore[no-untyped-def]
-    """One round of one arm, stored; returns the seconds it took."""
-    at = time.monotonic()
-    arm_round(arm, number, servers, teams, draft, events)
-    took = time.monotonic() - at
-    write_result(draft.finished(), state_file(options, model, arm))
-    save(options)  # the machine may be gone before the next round ends
-    told = {
-        row.dims["concurrency"]: round(row.value or 0, 3)
-        for row in draft.result.find("tpot", "median")
-        if row.round == number
-    }
-    print(f"{model.stem} {arm.name} round {number}: TPOT {told} ms, {took:.0f} s", flush=True)
-    return took
 
 
 def write(options: argparse.Namespace) -> int:

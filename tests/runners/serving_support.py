@@ -19,14 +19,21 @@ SHAPE = {
 }
 
 
-def fake_python(folder: Path, fault: str = "") -> str:
-    """An executable that starts Python with the stand-in as `vllm`."""
+def fake_python(folder: Path, fault: str = "", only: str = "") -> str:
+    """An executable that starts Python with the stand-in as `vllm`.
+
+    Args:
+        folder: Where it is written.
+        fault: What goes wrong.
+        only: A word of the command line without which nothing does.
+    """
     path = folder / f"python-{fault or 'fine'}"
     path.write_text(
         f"#!{sys.executable}\n"
         "import os, sys\n"
         f"os.environ['PYTHONPATH'] = {str(FAKE)!r}\n"
-        f"os.environ['FAKE_VLLM'] = {fault!r}\n"
+        f"has_fault = {only!r} in ['', *sys.argv]\n"
+        f"os.environ['FAKE_VLLM'] = {fault!r} if has_fault else ''\n"
         f"os.execv({sys.executable!r}, [{sys.executable!r}, *sys.argv[1:]])\n"
     )
     path.chmod(0o755)

@@ -172,6 +172,14 @@ def test_a_server_that_dies_in_mid_round_is_told_from_one_that_did_not_start(
         run(serving_spec(tmp_path, "dies", workloads=[load]), events(tmp_path))
 
 
+def test_a_server_that_answers_until_it_ends_is_no_round_of_failed_requests(
+    tmp_path: Path,
+) -> None:
+    loads = [{"concurrency": 2, "num_prompts": 12, "input_len": 8, "output_len": 5}]
+    with pytest.raises(ServerDied, match="the card fell off the bus"):
+        run(serving_spec(tmp_path, "dies_slowly", workloads=loads), events(tmp_path))
+
+
 def test_when_every_request_fails_the_run_is_invalid_and_no_zero_is_stored(tmp_path: Path) -> None:
     result = run(serving_spec(tmp_path, "all_fail"), events(tmp_path))
     assert result.validity == "invalid"
@@ -325,6 +333,24 @@ def test_rounds_that_lie_apart_make_the_run_suspect(
     if words is not None:
         assert any(words in reason for reason in draft.result.reasons)
         assert "Output throughput, concurrency 4, 8 in, 5 out" in draft.result.reasons[0]
+
+
+def test_rounds_that_settle_take_back_what_was_said_of_fewer() -> None:
+    draft = Draft(Result(kind="serving", origin="measured", tool=Tool(name="vllm")))
+    dims = {"concurrency": 4, "input_len": 8, "output_len": 5}
+    for number, speed in enumerate((88.0, 100.0, 101.0)):
+        draft.put_round("output_throughput", speed, "vllm:output_throughput:1", number, dims)
+    draft.steadiness()
+    (first,) = draft.result.reasons
+    assert "first round lies -12 %" in first
+    draft.result.measurements = [
+        row.model_copy(update={"value": 100.0}) for row in draft.result.measurements
+    ]
+    draft.steadiness()
+    assert (draft.result.validity, draft.result.reasons) == ("valid", [])
+    draft.suspect(["2 requests failed."])
+    draft.steadiness()
+    assert (draft.result.validity, draft.result.reasons) == ("suspect", ["2 requests failed."])
 
 
 def test_a_gpu_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

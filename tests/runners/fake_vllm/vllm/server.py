@@ -23,6 +23,7 @@ class State:
         self.streams = 0
         self.sums = dict.fromkeys(("queue", "prefill", "decode", "e2e"), 0.0)
         self.ended = 0
+        self.is_ending = False
 
 
 def serve(model: str, port: int, fault: str) -> int:
@@ -58,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path == "/metrics":
             self._text(200, self._metrics())
         else:
-            self._text(200, "")
+            self._text(503 if self.state.is_ending else 200, "")
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers["Content-Length"]))
@@ -102,10 +103,18 @@ class Handler(BaseHTTPRequestHandler):
         if state.fault == "all_fail":
             self._json(500, {"error": {"message": "no"}})
             return
-        if state.fault == "dies" and number > 6:
+        if number > {"dies": 6, "dies_later": 14}.get(state.fault, number):
             print("RuntimeError: the card fell off the bus", flush=True)
             sys.stdout.flush()
             os._exit(1)
+        if state.fault == "dies_slowly" and number > 6:
+            # the engine is gone, and the server in front of it answers until it is too
+            if not state.is_ending:
+                print("RuntimeError: the card fell off the bus", flush=True)
+                threading.Timer(1.0, os._exit, (1,)).start()
+            state.is_ending = True
+            self._json(500, {"error": {"message": "EngineCore died"}})
+            return
         if state.fault == "hang" and number > 6:
             time.sleep(600)
         arrived = time.perf_counter()
