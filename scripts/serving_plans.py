@@ -21,7 +21,7 @@ ArmPlan = tuple[str, dict[str, Any], dict[str, Any], str | None]
 
 
 def _many(n: int) -> list[ArmPlan]:
-    """Every TP size on n linked GPUs, and replicas of the half against TP over all."""
+    """Every TP size on n linked GPUs, replicas of each, and what link and kernel give over all."""
     gpus = list(range(n))
     half = n // 2
     arms: list[ArmPlan] = [
@@ -37,10 +37,13 @@ def _many(n: int) -> list[ArmPlan]:
             (shared, {"gpus": gpus, "tp": tp, "replicas": replicas, "link": "on"}, {}, None),
         ]
         tp *= 2
+    whole = {"gpus": gpus, "tp": n}
+    library = {**whole, "link": "on", "custom_all_reduce": False}
     return [
         *arms,
-        (f"tp{n}", {"gpus": gpus, "tp": n, "link": "on"}, {}, None),
-        (f"tp{n}-link-off", {"gpus": gpus, "tp": n, "link": "off"}, {}, None),
+        (f"tp{n}", {**whole, "link": "on"}, {}, None),
+        (f"tp{n}-no-custom-all-reduce", library, {}, None),
+        (f"tp{n}-link-off", {**whole, "link": "off"}, {}, None),
     ]
 
 

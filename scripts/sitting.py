@@ -5,8 +5,9 @@
 
 Runs the studies that belong together, one after the other, each into files of its own in the
 folder: results, and a log with everything that it said. A step that can be cut short is told how
-long it may take, so that the steps after it keep what they need; no step outlives the whole. What
-was measured is written after each round, so a machine that goes away early takes one round with it.
+long it may take, so that the steps after it keep what they need; a step that takes half as much
+again is ended, and none outlives the whole. What was measured is written after each round, so a
+machine that goes away early takes one round with it.
 
 With --dry-run it says what it would do and for how long. Ends with 0 where all steps did.
 """
@@ -24,6 +25,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 END_S = 15.0  # to end a step that took too long, and to write
+PATIENCE = 1.5  # a step that takes so many times what it needs hangs: the others want their turn
+LAST_ROUND_S = 60.0  # a step that ends by itself still finishes the round that it is in
 
 
 @dataclass(frozen=True)
@@ -89,13 +92,13 @@ SITTINGS: dict[str, list[Step]] = {
     "four-gpu": [
         _decode("qwen2.5-14b", "1", "2", "4", needs_s=180),
         _decode("llama-3.1-70b", "2", "4", needs_s=250),
-        _served("four-gpu", "qwen2.5-14b", needs_s=900),
+        _served("four-gpu", "qwen2.5-14b", needs_s=1040),
         _served("four-gpu", "llama-3.1-70b", "--only", "^(2xtp2|tp4)$", needs_s=600),
     ],
     "eight-gpu": [
         _decode("qwen2.5-14b", "1", "2", "4", "8", needs_s=260),
         _decode("llama-3.1-70b", "2", "4", "8", needs_s=350),
-        _served("eight-gpu", "qwen2.5-14b", needs_s=1000),
+        _served("eight-gpu", "qwen2.5-14b", needs_s=1140),
         _served("eight-gpu", "llama-3.1-70b", "--only", "^(2xtp4|tp8)$", needs_s=600),
     ],
 }
@@ -157,6 +160,18 @@ def budget_of_first(steps: Sequence[Step], left_s: float) -> float:
     return max(left_s - wanted, share)
 
 
+def longest_s(step: Step, own_s: float, left_s: float) -> float:
+    """When a step is ended, seconds: it hangs, and the steps after it want their turn.
+
+    Args:
+        step: Which.
+        own_s: What it may take, as `budget_of_first` says.
+        left_s: What is there for it and all after it.
+    """
+    longest = max(own_s, PATIENCE * step.needs_s) + (LAST_ROUND_S if step.has_budget else 0.0)
+    return min(longest, left_s - END_S)
+
+
 def run_steps(steps: Sequence[Step], out: Path, budget_s: float) -> list[bool]:
     """Run them in order; a step that fails does not keep the others from being run.
 
@@ -174,7 +189,7 @@ def run_steps(steps: Sequence[Step], out: Path, budget_s: float) -> list[bool]:
         left = budget_s - (time.monotonic() - began)
         own = budget_of_first(steps[place:], left - END_S)
         print(f"{step.name}: begins, {own:.0f} of {left:.0f} s", flush=True)
-        code = _run(step, out, own, left - END_S) if own > 0 else None
+        code = _run(step, out, own, longest_s(step, own, left)) if own > 0 else None
         took = time.monotonic() - began
         words = "had no time" if code is None else f"ended with {code}"
         print(f"{step.name}: {words} after {took:.0f} s in all", flush=True)

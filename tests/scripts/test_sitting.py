@@ -104,6 +104,20 @@ def test_a_step_that_hangs_is_ended_with_all_that_it_started(tmp_path, python_st
     assert "had no time" in capsys.readouterr().out
 
 
+def test_a_step_that_hangs_leaves_the_others_their_time(tmp_path, python_steps):
+    steps = [Step("hangs", (HANGS,), 2), Step("fine", (SAY,), 100)]
+    assert run_steps(steps, tmp_path, 60) == [False, True]
+    assert "told to end" in (tmp_path / "hangs.log").read_text()
+
+
+def test_a_step_is_ended_when_it_takes_half_as_much_again():
+    bare, served = Step("bare", (), 80), Step("served", (), 800, has_budget=True)
+    assert sitting.longest_s(bare, 100, 1650) == 120
+    assert sitting.longest_s(bare, 400, 1650) == 400
+    assert sitting.longest_s(served, 900, 1650) == 1260
+    assert sitting.longest_s(served, 900, 1000) == 985  # never beyond the whole
+
+
 def test_nothing_is_begun_without_time(tmp_path, python_steps):
     code = f"import pathlib; pathlib.Path({os.fspath(tmp_path / 'ran')!r}).touch()"
     assert run_steps([Step("late", (code,), 1)], tmp_path, 10) == [False]
