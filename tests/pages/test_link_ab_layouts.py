@@ -114,6 +114,38 @@ def test_a_single_question_needs_no_section(database, open_page, names):
     assert HEADING not in headings(at)
 
 
+EIGHT = {
+    "8xtp1": (1.4, {"tp": 1, "replicas": 8}),
+    "4xtp2": (1.2, {"tp": 2, "replicas": 4, "link": "on"}),
+    "2xtp4": (1.0, {"tp": 4, "replicas": 2, "link": "on"}),
+    "tp1": (1.6, {"tp": 1}),
+    "tp2": (1.3, {"tp": 2, "link": "on"}),
+    "tp4": (1.1, {"tp": 4, "link": "on"}),
+    "tp8": (0.9, {"tp": 8, "link": "on"}),
+    "tp8-library": (0.95, {"tp": 8, "link": "on", "custom_all_reduce": False}),
+    "tp8-link-off": (1.5, {"tp": 8, "link": "off"}),
+}
+
+
+def test_eight_gpus_are_told_layout_by_layout(database, open_page):
+    for name, (factor, arm) in EIGHT.items():
+        result = arm_result(name, factor, concurrencies=(1, 4, 16))
+        result.spec["arm"] = {**arm, "gpus": list(range(arm["tp"] * arm.get("replicas", 1)))}
+        runs.store(database, result)
+    at = open_page("link-ab", evaluation=EVALUATION)
+    assert not at.exception, at.exception
+    text = said(at)
+    # each layout against what the same eight GPUs could be instead, said once where alike
+    same = "for the output of the same GPUs, against 2 x TP=4, 4 x TP=2 and 8 single GPUs, it pays"
+    assert same in text
+    assert "Does 4 x TP=2 pay here? For the output of the same GPUs, against 8 single GPUs" in text
+    assert "Does 2 x TP=4 pay here?" in text
+    (table,) = [frame.value for frame in at.dataframe if "question" in frame.value]
+    assert table["question"].nunique() == 11  # 3 larger, 5 of replicas, 3 of link and kernel
+    chosen = [at.selectbox(key=f"ab-{place}-{EVALUATION}").value for place in "ab"]
+    assert chosen == [f"{EVALUATION}|tp8-link-off", f"{EVALUATION}|tp8"]
+
+
 def test_of_many_arms_the_link_is_looked_at_first(database, open_page):
     keep(database, *ARMS)
     at = open_page("link-ab", evaluation=EVALUATION)
