@@ -25,6 +25,17 @@ def slots(arms: Sequence[str]) -> dict[str, int]:
     return taken | {arm: free[i % len(free)] for i, arm in enumerate(others)}
 
 
+def marks(arms: Sequence[str]) -> dict[str, int]:
+    """Place of each arm's shape and dash: its slot's, and the next one where colours come again."""
+    slot = slots(arms)
+    seen: list[int] = []
+    found = {}
+    for arm, mine in slot.items():
+        found[arm] = (mine + seen.count(mine)) % len(SHAPES)
+        seen.append(mine)
+    return found
+
+
 def colour(
     field: str,
     arms: Sequence[str],
@@ -61,22 +72,22 @@ def colour(
 
 def shape(field: str, arms: Sequence[str]) -> alt.Shape:
     """Mark shape of an arm, so that colour is never alone."""
-    slot = slots(arms)
+    place = marks(arms)
     return alt.Shape(
         field,
         type="nominal",
-        scale=alt.Scale(domain=list(slot), range=[SHAPES[i] for i in slot.values()]),
+        scale=alt.Scale(domain=list(place), range=[SHAPES[i] for i in place.values()]),
         legend=None,
     )
 
 
 def dash(field: str, arms: Sequence[str]) -> alt.StrokeDash:
     """Line dash of an arm."""
-    slot = slots(arms)
+    place = marks(arms)
     return alt.StrokeDash(
         field,
         type="nominal",
-        scale=alt.Scale(domain=list(slot), range=[DASHES[i] for i in slot.values()]),
+        scale=alt.Scale(domain=list(place), range=[DASHES[i] for i in place.values()]),
         legend=None,
     )
 

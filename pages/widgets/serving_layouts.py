@@ -39,7 +39,8 @@ _SHORT = {
     "ttft": "TTFT, median (%)",
     "output_throughput": "output tok/s (%)",
 }
-HEIGHT = 420  # the legend, a line an arm, is part of it
+HEIGHT = 340
+LEGEND = 16  # a line an arm, which is part of the picture's height
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,7 @@ def render(engine: Engine, group: Group) -> None:
         "link-ab-layouts",
         f"{frame['question'].nunique()} questions, {len(found)} changes",
         key="ab-layouts",
+        file=_numbers(found),
     )
     finding.caption(
         f"Arms {plain(', '.join(names))}; {_lengths(cells)}. Each cell: the change in percent with "
@@ -185,7 +187,7 @@ def _curve(
     least = rows.loc[rows["y"].idxmin()]
     chart(
         pictures.load_curve(rows, "y", f"{name.upper()}, median ({known.unit})", names).properties(
-            height=HEIGHT
+            height=HEIGHT + LEGEND * len(names)
         ),
         f"link-ab-layouts-{name}",
         f"Least {least.y:.4g} {known.unit} with {least.arm} at concurrency {least.concurrency}",
@@ -210,6 +212,30 @@ def _table(found: Sequence[Change]) -> pd.DataFrame:
         )
         line[f"concurrency {change.concurrency}"] = _cell(change.result)
     return pd.DataFrame(list(lines.values()))
+
+
+def _numbers(found: Sequence[Change]) -> pd.DataFrame:
+    """A row a change, as numbers: what the table's words are made of."""
+    return pd.DataFrame(
+        [
+            {
+                "question": change.question.words,
+                "reference": change.question.reference,
+                "other": change.question.other,
+                "metric": change.figure[0],
+                "statistic": change.figure[1],
+                "concurrency": change.concurrency,
+                "change_pct": change.result.change_pct,
+                "low_pct": change.result.low_pct,
+                "high_pct": change.result.high_pct,
+                "verdict": VERDICT_WORDS[change.result.verdict],
+                "counted": change.result.unit,
+                "n_reference": change.result.n_reference,
+                "n_other": change.result.n_other,
+            }
+            for change in found
+        ]
+    )
 
 
 def _cell(result: Comparison) -> str:

@@ -29,6 +29,16 @@ def test_an_arm_keeps_its_slot() -> None:
     assert len(set(both.values())) == 3
 
 
+def test_arms_beyond_the_palette_have_marks_of_their_own() -> None:
+    arms = ["link-on", *(f"arm {place}" for place in range(20))]
+    slots, marks = theme.slots(arms), theme.marks(arms)
+    assert len({(slots[arm], marks[arm]) for arm in arms}) == len(arms)
+    few = arms[:6]  # as many as there are colours: mark and colour go together
+    assert theme.marks(few) == theme.slots(few)
+    drawn = theme.shape("arm", arms).to_dict()["scale"]
+    assert dict(zip(drawn["domain"], drawn["range"], strict=True))["link-on"] == "circle"
+
+
 def _luminance(colour: str) -> float:
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]

@@ -5,6 +5,8 @@ from serving_runs import EVALUATION, arm_result, said
 
 from db import runs
 from models.result import Samples
+from pages.widgets import serving_layouts
+from pages.widgets.serving_arms import groups
 
 HEADING = "All arms: what TP, the link and the kernel give"
 ARMS = {
@@ -94,6 +96,20 @@ def test_an_arm_that_is_suspect_is_named_with_its_reason(database, open_page):
     keep(database, "tp1", validity="suspect", reasons=["GPU 0 throttled for 20 % of the time."])
     text = said(open_page("link-ab", evaluation=EVALUATION))
     assert "To be read with care, tp1: GPU 0 throttled for 20 % of the time." in text
+
+
+def test_the_tables_file_holds_numbers(database):
+    keep(database, *ARMS)
+    engine = database
+    (group,) = [one for one in groups(engine) if one.code == EVALUATION]
+    found = serving_layouts._found(engine, "now", group)
+    frame = serving_layouts._numbers(found.changes)
+    assert len(frame) == 30  # 15 rows of the table at two concurrencies
+    first = frame.iloc[0]
+    assert (first.reference, first.other, first.concurrency) == ("tp1", "tp2-link-on", 1)
+    assert first.change_pct == pytest.approx(100 * (1 / 1.5 - 1))
+    assert first.low_pct <= first.change_pct <= first.high_pct
+    assert (first.verdict, first.counted, first.n_reference) == ("better", "round", 3)
 
 
 def test_an_invalid_arm_answers_no_question(database, open_page):
