@@ -42,22 +42,46 @@ def confounds(engine: Engine, arms: tuple[Arm, Arm]) -> list[str]:
         engine: The database.
         arms: Reference and other arm; of published ones only the author's own words are known.
     """
-    if any(arm.origin not in ("measured", "imported") for arm in arms):
+    known = _known(engine, arms)
+    if known is None:
         return []
-    facts = [_serving(facts_of(engine, arm)) for arm in arms]
-    if facts[0] is None or facts[1] is None:
-        return []
-    rows = differences(runs.head(engine, facts[0][0]), runs.head(engine, facts[1][0]))
-    specs = facts[0][1]["spec"], facts[1][1]["spec"]
-    found = [*_kernel(specs), *_threads(facts[0][1], facts[1][1])]
+    left, right, rows = known
+    specs = left["spec"], right["spec"]
+    found = _kernel(specs)
     if all(spec.get("arm") for spec in specs):  # a file of another tool does not tell
-        found[1:1] = _several(rows)
+        found += _several(rows)
+    return found + _unasked(left, right, rows)
+
+
+def unasked(engine: Engine, arms: tuple[Arm, Arm]) -> list[str]:
+    """Of the same, what nobody asked for: found on the machine, or chosen by the engine."""
+    known = _known(engine, arms)
+    return [] if known is None else _unasked(*known)
+
+
+def _known(
+    engine: Engine, arms: tuple[Arm, Arm]
+) -> tuple[dict[str, Any], dict[str, Any], list[Difference]] | None:
+    """What both arms' latest runs say, and where they differ; None where one says nothing."""
+    if any(arm.origin not in ("measured", "imported") for arm in arms):
+        return None
+    left, right = (_serving(facts_of(engine, arm)) for arm in arms)
+    if left is None or right is None:
+        return None
+    rows = differences(runs.head(engine, left[0]), runs.head(engine, right[0]))
+    return left[1], right[1], list(rows)
+
+
+def _unasked(left: dict[str, Any], right: dict[str, Any], rows: Sequence[Difference]) -> list[str]:
     hidden = [row for row in rows if row.group == "found" and _matters(row)]
-    for row in hidden:
-        if row.weight == "high":
-            found.append(
-                f"{row.name} differs ({said(row.left)} against {said(row.right)}). {row.why}"
-            )
+    found = [
+        *_threads(left, right),
+        *(
+            f"{row.name} differs ({said(row.left)} against {said(row.right)}). {row.why}"
+            for row in hidden
+            if row.weight == "high"
+        ),
+    ]
     some = [f"{row.name} {said(row.left)} against {said(row.right)}" for row in hidden
             if row.weight == "some"]  # fmt: skip
     if some:

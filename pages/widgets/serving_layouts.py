@@ -10,10 +10,11 @@ import streamlit as st
 from db import runs
 from db.engine import Engine
 from models.comparison import VERDICT_WORDS, Comparison
-from models.layout_gain import Change, changes, splits, verdicts
+from models.confounds import acceptance_warning
+from models.layout_gain import Change, RoundsOf, changes, splits, verdicts
 from models.layouts import Question, alike, questions
 from models.metrics import metric
-from models.rounds import Round
+from models.rounds import Round, summary
 from pages.charts import serving as pictures
 from pages.widgets import finding
 from pages.widgets.downloads import chart, table
@@ -28,6 +29,7 @@ from pages.widgets.serving_arms import (
     figures,
     rounds_of,
 )
+from pages.widgets.serving_confounds import unasked
 from pages.widgets.serving_evidence import outputs_words
 from pages.widgets.serving_loads import sweep_cells
 
@@ -53,7 +55,7 @@ class Found:
         changes: Of each question whose arms' outputs agree.
         cells: The workloads looked at, by concurrency.
         vetoed: Question -> how its arms' outputs differ: nothing is concluded from it.
-        care: Arm -> the first reason why its figures are suspect.
+        care: Arm or question -> why its figures are to be read with care.
     """
 
     arms: list[Arm]
@@ -154,6 +156,11 @@ def _found(_engine: Engine, version: str, group: Group) -> Found:
         for name in used
         if named[name].validity == "suspect"
     }
+    for question in asked:
+        texts = unasked(_engine, (named[question.reference], named[question.other]))
+        texts += _drafts(question, sorted(by_cap), rounds)
+        if texts and question not in vetoed:
+            care[question.words] = " ".join(texts)
     return Found(
         arms=[named[name] for name in used],
         asked=asked,
@@ -162,6 +169,19 @@ def _found(_engine: Engine, version: str, group: Group) -> Found:
         vetoed=vetoed,
         care=care,
     )
+
+
+def _drafts(question: Question, caps: Sequence[int], rounds: RoundsOf) -> list[str]:
+    """Where speculation was accepted otherwise in one of the two arms: the first such place."""
+    pair = (question.reference, question.other)
+    for cap in caps:
+        left, right = (
+            summary(rounds(arm, "spec_decode_acceptance_rate", "value", cap)).mean for arm in pair
+        )
+        notice = acceptance_warning(left, right, arms=pair)
+        if notice is not None:
+            return [f"At concurrency {cap}: {notice.text}"]
+    return []
 
 
 def _lengths(cells: Sequence[Cell]) -> str:

@@ -1,7 +1,7 @@
 """Link A/B over all arms of an evaluation: what TP, the link and the engine's kernel give."""
 
 import pytest
-from serving_runs import EVALUATION, arm_result, said
+from serving_runs import EVALUATION, arm_result, row, said
 
 from db import runs
 from models.result import Samples
@@ -25,6 +25,13 @@ def keep(database, *names, **changes):
         result = arm_result(name, factor, **changes)
         result.spec["arm"] = arm
         runs.store(database, result)
+
+
+def plain_load(cap):
+    """The load of `arm_result` at a concurrency."""
+    scenario = "single_stream" if cap == 1 else "online"
+    lengths = {"input_len": 1024, "output_len": 256}
+    return {"concurrency": cap, "num_prompts": 10 * cap, "scenario": scenario, **lengths}
 
 
 def headings(at):
@@ -96,6 +103,30 @@ def test_an_arm_that_is_suspect_is_named_with_its_reason(database, open_page):
     keep(database, "tp1", validity="suspect", reasons=["GPU 0 throttled for 20 % of the time."])
     text = said(open_page("link-ab", evaluation=EVALUATION))
     assert "To be read with care, tp1: GPU 0 throttled for 20 % of the time." in text
+
+
+def test_what_differs_unasked_is_named_at_its_question(database, open_page):
+    for name in ("tp1", "2xtp1", "tp2-link-on", "tp2-link-off"):
+        factor, arm = ARMS[name]
+        threads = 1 if name == "tp2-link-off" else 8
+        workers = [f"cpus 0-15, OMP_NUM_THREADS {threads}"]
+        result = arm_result(name, factor, environment={"server": {"workers": workers}})
+        result.spec["arm"] = arm
+        rate = 60.0 if name == "tp1" else 80.0
+        result.measurements += [
+            row("spec_decode_acceptance_rate", "value", rate, "%", number, plain_load(cap))
+            for number in range(3)
+            for cap in (1, 4)
+        ]
+        runs.store(database, result)
+    at = open_page("link-ab", evaluation=EVALUATION)
+    assert not at.exception, at.exception
+    (care,) = [c.value for c in at.caption if c.value.startswith("To be read with care")]
+    link, larger = "TP=2: the link on instead of off", "TP=2 instead of one GPU"
+    assert f"{link}: OMP_NUM_THREADS of the servers' processes differs" in care
+    assert f"{larger}: At concurrency 1: " in care
+    assert care.count("OMP") == 1
+    assert "2 single GPUs" not in care
 
 
 def test_the_tables_file_holds_numbers(database):
