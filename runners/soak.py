@@ -10,10 +10,11 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from models.errors import RunTimedOut
+from models.errors import RunTimedOut, ServerDied
 from models.result import Result
 from models.serving import DEFINITION, figures, output_distance
 from models.serving_energy import energy, median_in
@@ -26,6 +27,7 @@ from runners.serving_interleaved import thinned
 from runners.serving_native import Loop, as_requests
 from runners.serving_outcome import load_dims
 from runners.serving_program import serving_program
+from runners.serving_team import share_of
 from runners.serving_watch import Watch
 from runners.spec import SoakSpec
 
@@ -90,31 +92,41 @@ def run(
 def _load(spec: SoakSpec, servers: Fleet, draft: Draft, watch: Watch, events: Events) -> None:
     baseline = _check(spec, servers, draft, events, "before")
     window = Window()
+    urls = servers.base_urls
+    # replicas share the load, as they do in rounds
+    shares = [share_of(spec.workload, len(urls), part) for part in range(len(urls))]
     loops = [
         Loop(
             url,
             servers.model,
-            spec.workload,
+            share,
             spec.seed + place,
             request_limit_s=spec.request_time_limit_s,
             on_done=window.add,
             keep=False,
         )
-        for place, url in enumerate(servers.base_urls)
+        for place, (url, share) in enumerate(zip(urls, shares, strict=True))
+        if share is not None
     ]
     tally = _Tally(spec, servers, draft, watch, events)
     for loop in loops:
         loop.start()
     try:
-        _watch_over(spec, servers, draft, window, tally, baseline, events)
-    finally:
+        try:
+            _watch_over(spec, servers, draft, window, tally, baseline, events)
+        finally:
+            tally.load_ended()
+            for loop in loops:
+                loop.stop.set()
         for loop in loops:
-            loop.stop.set()
+            loop.join(spec.request_time_limit_s)
+        after = _check(spec, servers, draft, events, "after")
+        tally.drifted(baseline, after, "at the end")
+    except ServerDied:
+        tally.died()
+        raise
+    finally:
         tally.close()
-    for loop in loops:
-        loop.join(spec.request_time_limit_s)
-    after = _check(spec, servers, draft, events, "after")
-    tally.drifted(baseline, after, "at the end")
 
 
 def _watch_over(
@@ -123,7 +135,7 @@ def _watch_over(
     draft: Draft,
     window: Window,
     tally: "_Tally",
-    baseline: OutputCheck | None,
+    baseline: list[OutputCheck],
     events: Events,
 ) -> None:
     """Close windows and repeat the output check until the time is over."""
@@ -154,16 +166,17 @@ def _watch_over(
 
 def _check(
     spec: SoakSpec, servers: Fleet, draft: Draft, events: Events, phase: str
-) -> OutputCheck | None:
+) -> list[OutputCheck]:
+    """The fixed prompts to every replica; nothing where they are not asked for."""
     if not spec.output_check:
-        return None
+        return []
     if phase != "during":
         events.stage("check", message=f"outputs {phase} the load")
-    with servers.explained():
-        found = check_outputs(
-            servers.base_urls[0], servers.model, dummy=spec.load_format == "dummy"
-        )
-    draft.outputs(found, phase, keep=phase != "during")
+    found = []
+    for place, url in enumerate(servers.base_urls):
+        with servers.explained():
+            found.append(check_outputs(url, servers.model, dummy=spec.load_format == "dummy"))
+        draft.outputs(found[-1], phase, keep=phase != "during" and place == 0)
     return found
 
 
@@ -177,7 +190,7 @@ class _Tally:
         self._dims = load_dims(spec.workload, len(servers.base_urls))
         self._windows = self._completed = self._failed = self._timeouts = self._incidents = 0
         self._errors: dict[str, int] = {}
-        self._began = self._from = time.time()
+        self._began = self._from = self._until = time.time()
 
     def close_window(self, rows: list[Timed], elapsed: float) -> None:
         """Turn the requests of a window into one round of the result."""
@@ -222,20 +235,30 @@ class _Tally:
             },
         )
 
-    def drifted(self, baseline: OutputCheck | None, again: OutputCheck | None, when: str) -> None:
-        """Compare a repeated output check with the first one of the same server."""
-        if baseline is None or again is None:
-            return
-        pairs = zip(baseline.logprobs, again.logprobs, strict=False)
-        for prompt, (first, later) in enumerate(pairs, 1):
-            distance = output_distance(first, later)
-            if distance is not None and distance > SAME_OUTPUT_NATS:
-                self.incident(
-                    f"Outputs changed {when}: fixed prompt {prompt} lies {distance:.2f} nats from "
-                    "where it was."
-                )
-        if again.problems:
-            self._incidents += 1
+    def drifted(
+        self, baseline: Sequence[OutputCheck], again: Sequence[OutputCheck], when: str
+    ) -> None:
+        """Compare a repeated output check with the first one of the same servers."""
+        for place, (before, after) in enumerate(zip(baseline, again, strict=True), 1):
+            where = f" on replica {place}" if len(baseline) > 1 else ""
+            pairs = zip(before.logprobs, after.logprobs, strict=False)
+            for prompt, (first, later) in enumerate(pairs, 1):
+                distance = output_distance(first, later)
+                if distance is not None and distance > SAME_OUTPUT_NATS:
+                    self.incident(
+                        f"Outputs changed {when}{where}: fixed prompt {prompt} lies "
+                        f"{distance:.2f} nats from where it was."
+                    )
+            if after.problems:
+                self._incidents += 1
+
+    def died(self) -> None:
+        """Count a server that ended under the load; its own reason makes the run invalid."""
+        self._incidents += 1
+
+    def load_ended(self) -> None:
+        """From now on nothing is asked any more but the fixed prompts."""
+        self._until = time.time()
 
     def incident(self, text: str) -> None:
         """Count a hang or wrong outputs: the run must not be trusted."""
@@ -245,7 +268,7 @@ class _Tally:
     def close(self) -> None:
         """Write the sums, also of a soak that ends before its time."""
         draft = self._draft
-        hours = (time.time() - self._began) / 3600
+        hours = (self._until - self._began) / 3600
         draft.put("soak_hours", hours, "linkworth:soak:1")
         draft.put_round("completed", self._completed, "linkworth:soak:1", None, self._dims)
         draft.put_round("failed", self._failed, "linkworth:soak:1", None, self._dims)

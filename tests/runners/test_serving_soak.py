@@ -69,6 +69,7 @@ def test_a_server_that_dies_ends_the_soak_with_its_own_reason(tmp_path: Path) ->
         run(soak_spec(tmp_path, "dies"), sink)
     assert sink.partial is not None
     assert sink.partial.find("soak_hours")  # how long it lasted is kept
+    assert [row.value for row in sink.partial.find("incidents")] == [1]
 
 
 def test_a_hang_is_an_incident(tmp_path: Path) -> None:
@@ -94,6 +95,49 @@ def test_outputs_that_change_under_load_are_an_incident(
     assert result.validity == "invalid"
     assert any("Outputs changed" in reason for reason in result.reasons)
     assert (result.find("incidents")[0].value or 0) >= 1
+
+
+def test_outputs_that_changed_at_the_end_are_counted_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([-0.5, -2.5])  # before and after
+
+    def changing(*_args: object, **_more: object) -> OutputCheck:
+        return OutputCheck(logprobs=[[next(answers)] * 3])
+
+    monkeypatch.setattr(soak, "check_outputs", changing)
+    result = run(soak_spec(tmp_path, check_every_s=60), events(tmp_path))
+    assert any("Outputs changed at the end: " in reason for reason in result.reasons)
+    assert [row.value for row in result.find("incidents")] == [1]
+
+
+def test_replicas_share_the_load_and_are_all_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int | None]] = []
+    checked: list[str] = []
+
+    class Noted(soak.Loop):
+        def start(self) -> None:
+            asked.append((self.base_url, self.workload.concurrency))
+            super().start()
+
+    def check(url: str, *_args: object, **_more: object) -> OutputCheck:
+        checked.append(url)
+        level = -2.5 if checked.count(url) > 1 and url == asked[1][0] else -0.5
+        return OutputCheck(logprobs=[[level] * 3])
+
+    monkeypatch.setattr(soak, "Loop", Noted)
+    monkeypatch.setattr(soak, "check_outputs", check)
+    load = {"concurrency": 3, "input_len": 8, "output_len": 4, "scenario": "soak"}
+    spec = soak_spec(
+        tmp_path, arm={"tp": 1, "replicas": 2}, workload=load, check_every_s=60, duration_s=0.8
+    )
+    result = run(spec, events(tmp_path))
+    assert [slots for _, slots in asked] == [2, 1]
+    assert len(set(checked)) == 2
+    assert len(checked) == 4
+    assert any("at the end on replica 2" in reason for reason in result.reasons)
 
 
 def test_a_soak_needs_a_time_limit_longer_than_itself(tmp_path: Path) -> None:
