@@ -37,11 +37,26 @@ class Point:
         concurrency: Requests in flight.
         rounds: (TTFT, TPOT) of each round's requests, ms.
         output_tok_s: Mean output throughput, None where not known.
+        failed: Requests of each round that failed, in the order of the rounds; empty where that is
+            not known. None of them is good.
     """
 
     concurrency: int
     rounds: Sequence[tuple[FloatArray | Sequence[float], FloatArray | Sequence[float]]]
     output_tok_s: float | None = None
+    failed: Sequence[float] = ()
+
+    def shares(self, slo: Slo) -> list[float]:
+        """Share of good requests of each round for which it can be told."""
+        found = []
+        for place, (ttft, tpot) in enumerate(self.rounds):
+            n, lost = len(ttft), self.failed[place] if place < len(self.failed) else 0.0
+            share = goodput_share(ttft, tpot, ttft_limit_ms=slo.ttft_ms, tpot_limit_ms=slo.tpot_ms)
+            if share is not None:
+                found.append(share * n / (n + lost))
+            elif lost and not n:
+                found.append(0.0)
+        return found
 
 
 @dataclass(frozen=True)
@@ -76,11 +91,7 @@ def capacity(points: Sequence[Point], slo: Slo) -> Capacity:
     shares: dict[int, float] = {}
     rates: dict[int, float | None] = {}
     for point in points:
-        found = [
-            goodput_share(ttft, tpot, ttft_limit_ms=slo.ttft_ms, tpot_limit_ms=slo.tpot_ms)
-            for ttft, tpot in point.rounds
-        ]
-        known = [share for share in found if share is not None]
+        known = point.shares(slo)
         if known:
             shares[point.concurrency] = min(known)
             rates[point.concurrency] = point.output_tok_s

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -155,11 +156,29 @@ def _points(engine: Engine, arm: Arm, frame: pd.DataFrame, cells: Sequence[Cell]
             }
             for name in ("ttft", "tpot")
         )
-        rounds = [(first[r], each[r]) for r in sorted(first.keys() & each.keys(), key=str)]
-        speed = [r.value for r in rounds_of(frame, "output_throughput", "value", cell)]
+        lost = _failed(frame, cell)
+        keys = sorted((first.keys() & each.keys()) | {key for key, n in lost.items() if n}, key=str)
+        nothing = np.empty(0)  # of a round in which every request failed
+        rounds = [(first.get(key, nothing), each.get(key, nothing)) for key in keys]
+        speed = [r.value for r in rounds_of(frame, "output_throughput", "value", cell) if r.valid]
         if rounds:
-            points.append(Point(int(cell[1]), rounds, float(np.mean(speed)) if speed else None))
+            mean = float(np.mean(speed)) if speed else None
+            failed = [lost.get(key, 0.0) for key in keys]
+            points.append(Point(int(cell[1]), rounds, mean, failed))
     return points
+
+
+def _failed(frame: pd.DataFrame, cell: Cell) -> dict[tuple[Any, ...], float]:
+    """Requests that failed, by run, part and round as samples are named."""
+    rows = frame[
+        (frame["metric"] == "failed")
+        & (frame["cell"] == cell)
+        & (frame["kind"] != "soak")
+        & frame["value"].notna()
+    ]
+    places = zip(rows["run_id"], rows["own_part"], rows["own_round"], strict=True)
+    keys = [(run, *(None if pd.isna(n) else int(n) for n in numbers)) for run, *numbers in places]
+    return dict(zip(keys, rows["value"].map(float), strict=True))
 
 
 def batching(arms: Arms, frames: Frames, rows: Sequence[Row]) -> None:

@@ -107,6 +107,17 @@ def test_small_helpers() -> None:
     assert output_distance([-1], [-1, -2]) is None
 
 
+def test_requests_that_failed_met_no_service_level() -> None:
+    slo = Slo(ttft_ms=100, tpot_ms=20, share=0.9)
+    ten = ([50.0] * 10, [10.0] * 10)
+    assert capacity([Point(1, [ten], 60, [1])], slo).shares == {1: 10 / 11}
+    lost = capacity([Point(1, [ten], 60, [0]), Point(4, [ten, ten], 90, [0, 2])], slo)
+    assert (lost.concurrency, lost.next_failed) == (1, 4)  # 10 of 12 in the second round
+    # a round in which all failed has no latencies, and is no round that is not known
+    assert capacity([Point(1, [ten, ([], [])], 60, [0, 8])], slo).shares == {1: 0.0}
+    assert capacity([Point(1, [([], [])], 60)], slo).shares == {}
+
+
 def test_capacity_is_never_between_measured_loads() -> None:
     slo = Slo(ttft_ms=100, tpot_ms=20, share=0.9)
     fast, slow = [[50.0] * 10, [10.0] * 10], [[500.0] * 10, [10.0] * 10]

@@ -294,6 +294,7 @@ def test_loads_are_judged_by_requests_then_by_percentiles():
     slo = Slo(1000, 50, 0.95)
     requests = ((np.array([500.0] * 97 + [2000.0] * 3), np.array([20.0] * 100)),)
     assert judge_load(Load(1, 50, rounds=requests), slo)[0] == "passed"
+    assert judge_load(Load(1, 50, rounds=requests, completed=80, failed=20), slo)[0] == "failed"
     slow = ((np.array([500.0] * 90 + [2000.0] * 10), np.array([20.0] * 100)),)
     assert judge_load(Load(1, 50, rounds=slow), slo)[0] == "failed"
     p99 = Load(1, 50, ttft={"p99": 900}, tpot={"p99": 40})

@@ -90,6 +90,19 @@ def test_failed_requests_of_each_round_are_drawn(database: Engine, open_page: An
     assert "Failed requests in all rounds: link-off 0, link-on 6" in alts(at)
 
 
+def test_failed_requests_meet_no_service_level(database: Engine, open_page: Any) -> None:
+    runs.store(database, arm_result("link-off", 1.2))
+    failing = arm_result("link-on", 1.0)
+    for item in failing.measurements:
+        if item.metric == "failed" and item.round == 1 and item.dims.get("concurrency") == 4:
+            item.value = 5.0  # of 45: a share of 89 % is good, whatever its latencies
+    runs.store(database, failing)
+    text = said(open_page("link-ab", slo_ttft="1000", slo_tpot="50", slo_share="95"))
+    level = "TTFT 1000 ms and TPOT 50 ms for 95% of requests"
+    assert f"**link-off**: All measured loads up to concurrency 4 meet {level}." in text
+    assert f"**link-on**: Concurrency 1 meets {level}, 4 does not" in text
+
+
 def test_no_failed_request_is_said(database: Engine, open_page: Any) -> None:
     for arm, factor in (("link-off", 1.2), ("link-on", 1.0)):
         runs.store(database, arm_result(arm, factor))

@@ -61,6 +61,8 @@ def test_outputs_that_differ_veto_the_verdict(database: Engine, open_page: Any) 
     assert set(table["verdict"]) == {"vetoed"}
     alts = [item.proto.alt for item in at.get("vega_lite_chart")]
     assert not any(text.startswith("Largest change") for text in alts)
+    assert "meets TTFT" not in words
+    assert "Under load" not in [item.value for item in at.subheader]
 
 
 def test_outputs_that_agree_leave_the_verdict(database: Engine, open_page: Any) -> None:
