@@ -88,7 +88,9 @@ def _one(client: Client, model: str, prompt: str, number: int, check: OutputChec
         check.notes.append(f"The server states no log-probabilities for fixed prompt {number}.")
         return
     numbers = [value for value in values if value is not None]  # the first token has none
-    if any(not isinstance(v, int | float) or not math.isfinite(v) for v in numbers):
+    is_finite = all(isinstance(v, int | float) and math.isfinite(v) for v in numbers)
+    # a server that writes JSON strictly puts nothing in place of a NaN
+    if not is_finite or len(values) - len(numbers) > 1:
         check.problems.append(
             f"Fixed prompt {number} brought log-probabilities that are not finite."
         )
@@ -145,7 +147,7 @@ def abnormal_inputs(base_url: str, model: str, max_len: int) -> list[Abnormal]:
     Args:
         base_url: The server.
         model: Its model's name.
-        max_len: Tokens that its context holds.
+        max_len: Tokens that its context holds; 0 where not known, and no prompt is too long.
 
     Raises:
         ServerDied: The server is gone after one of them.
@@ -159,7 +161,7 @@ def abnormal_inputs(base_url: str, model: str, max_len: int) -> list[Abnormal]:
         ("broken JSON", b'{"model": '),
     ]
     found = []
-    for name, body in cases:
+    for name, body in cases if max_len else cases[1:]:
         client = Client(base_url, timeout_s=60.0)
         try:
             status, text = client.post("/v1/completions", body)

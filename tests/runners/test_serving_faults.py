@@ -208,6 +208,12 @@ def test_not_a_number_in_an_output_makes_the_arm_invalid(tmp_path: Path) -> None
     assert "not JSON compliant" in result.reasons[0]
 
 
+def test_nothing_in_place_of_numbers_makes_the_arm_invalid_too(tmp_path: Path) -> None:
+    result = run(serving_spec(tmp_path, "null_logprobs"), events(tmp_path))
+    assert result.validity == "invalid"
+    assert "log-probabilities that are not finite" in result.reasons[0]
+
+
 def test_garbage_makes_an_arm_with_real_weights_invalid(tmp_path: Path) -> None:
     model = tmp_path / "weights"
     model.mkdir()
@@ -248,6 +254,13 @@ def test_a_server_error_on_abnormal_input_is_counted_and_named(tmp_path: Path) -
     assert [row.value for row in result.find("failed", scenario="abnormal")] == [2]
     texts = [n.text for n in result.warnings if n.code == "abnormal_input"]
     assert any(text.startswith("Over-long prompt: answered with status 500") for text in texts)
+
+
+def test_no_prompt_is_called_too_long_for_a_server_that_states_no_length(tmp_path: Path) -> None:
+    spec = serving_spec(tmp_path, "no_length", workloads=[{"scenario": "abnormal"}])
+    result = run(spec, events(tmp_path))
+    assert [row.value for row in result.find("completed", scenario="abnormal")] == [3]
+    assert [row.value for row in result.find("failed", scenario="abnormal")] == [0]
 
 
 def test_a_server_that_dies_of_abnormal_input_ends_the_run(tmp_path: Path) -> None:

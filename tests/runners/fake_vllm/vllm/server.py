@@ -53,6 +53,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/v1/models":
             row = {"id": self.state.model, "max_model_len": 512}
+            if self.state.fault == "no_length":
+                del row["max_model_len"]
             self._json(200, {"data": [row]})
         elif self.path == "/version":
             self._json(200, {"version": "0.33.0"})
@@ -92,6 +94,8 @@ class Handler(BaseHTTPRequestHandler):
         prompt = ["Hello", " there", " you"]
         tokens = [*prompt, *words] if body.get("echo") else words
         logprobs = [None if i == 0 and body.get("echo") else -0.5 for i in range(len(tokens))]
+        if fault == "null_logprobs":
+            logprobs = [None] * len(tokens)
         choice = {"text": "x", "logprobs": {"tokens": tokens, "token_logprobs": logprobs}}
         self._json(200, {"choices": [choice], "usage": {"completion_tokens": count}})
 
