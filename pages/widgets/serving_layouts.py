@@ -1,8 +1,9 @@
 """Link A/B, all arms at once: what TP, the link and the engine's kernel give this model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import altair as alt
 import numpy as np
 import pandas as pd
 import streamlit as st
@@ -46,6 +47,23 @@ LEGEND = 16  # a line an arm, which is part of the picture's height
 
 
 @dataclass(frozen=True)
+class Curve:
+    """A figure's mean over rounds by concurrency, a line an arm; drawn once, not at every rerun.
+
+    Attributes:
+        name: Metric.
+        drawing: The picture.
+        takeaway: Of it, in a sentence.
+        rows: The numbers in it.
+    """
+
+    name: str
+    drawing: alt.LayerChart
+    takeaway: str
+    rows: pd.DataFrame
+
+
+@dataclass(frozen=True)
 class Found:
     """What the arms of an evaluation say together.
 
@@ -54,6 +72,7 @@ class Found:
         asked: The questions.
         changes: Of each question whose arms' outputs agree.
         cells: The workloads looked at, by concurrency.
+        curves: Figures over concurrency, where there are two at least.
         vetoed: Question -> how its arms' outputs differ: nothing is concluded from it.
         care: Arm or question -> why its figures are to be read with care.
     """
@@ -62,6 +81,7 @@ class Found:
     asked: list[Question]
     changes: list[Change]
     cells: list[Cell]
+    curves: list["Curve"]
     vetoed: dict[Question, str]
     care: dict[str, str]
 
@@ -114,9 +134,17 @@ def render(engine: Engine, group: Group) -> None:
     if every.care:
         told = "; ".join(f"{name}: {why.rstrip('.')}" for name, why in every.care.items())
         finding.caption(f"To be read with care, {plain(told, LONGEST)}.")
-    for column, name in zip(st.columns(2), CURVES, strict=True):
+    if not every.curves:
+        return
+    for column, curve in zip(st.columns(2), every.curves, strict=False):
         with column:
-            _curve(engine, arms, cells, name, names)
+            chart(
+                curve.drawing,
+                f"link-ab-layouts-{curve.name}",
+                curve.takeaway,
+                curve.rows,
+                key=f"ab-layouts-{curve.name}",
+            )
 
 
 @st.cache_resource(show_spinner=False, max_entries=16)
@@ -161,11 +189,13 @@ def _found(_engine: Engine, version: str, group: Group) -> Found:
         texts += _drafts(question, sorted(by_cap), rounds)
         if texts and question not in vetoed:
             care[question.words] = " ".join(texts)
+    cells = [by_cap[cap] for cap in sorted(by_cap)]
     return Found(
         arms=[named[name] for name in used],
         asked=asked,
         changes=found,
-        cells=[by_cap[cap] for cap in sorted(by_cap)],
+        cells=cells,
+        curves=_curves(frames, cells, used),
         vetoed=vetoed,
         care=care,
     )
@@ -189,31 +219,34 @@ def _lengths(cells: Sequence[Cell]) -> str:
     return f"{inputs or '?'} tokens in, {outputs or '?'} out"
 
 
-def _curve(
-    engine: Engine, arms: Sequence[Arm], cells: Sequence[Cell], name: str, names: list[str]
-) -> None:
-    """A figure's mean over rounds by concurrency, a line an arm."""
-    lines = []
-    for arm in arms:
-        frame = figures(engine, arm)
-        for cell in cells:
-            values = [r.value for r in rounds_of(frame, name, "median", cell) if r.valid]
-            if values:
-                lines.append({"arm": arm.name, "concurrency": cell[1], "y": float(np.mean(values))})
-    rows = pd.DataFrame(lines)
-    if rows.empty:
-        return
-    known = metric(name)
-    least = rows.loc[rows["y"].idxmin()]
-    chart(
-        pictures.load_curve(rows, "y", f"{name.upper()}, median ({known.unit})", names).properties(
-            height=HEIGHT + LEGEND * len(names)
-        ),
-        f"link-ab-layouts-{name}",
-        f"Least {least.y:.4g} {known.unit} with {least.arm} at concurrency {least.concurrency}",
-        rows.rename(columns={"y": f"{name}_{known.unit}"}),
-        key=f"ab-layouts-{name}",
-    )
+def _curves(
+    frames: Mapping[str, pd.DataFrame], cells: Sequence[Cell], names: Sequence[str]
+) -> list[Curve]:
+    """The curves; none of a single concurrency, which has no course."""
+    found = []
+    for name in CURVES if len(cells) > 1 else ():
+        lines = []
+        for arm in names:
+            for cell in cells:
+                values = [r.value for r in rounds_of(frames[arm], name, "median", cell) if r.valid]
+                if values:
+                    value = float(np.mean(values))
+                    lines.append({"arm": arm, "concurrency": cell[1], "y": value})
+        rows = pd.DataFrame(lines)
+        if rows.empty:
+            continue
+        unit = metric(name).unit
+        least = rows.loc[rows["y"].idxmin()]
+        drawing = pictures.load_curve(rows, "y", f"{name.upper()}, median ({unit})", names)
+        found.append(
+            Curve(
+                name,
+                drawing.properties(height=HEIGHT + LEGEND * len(names)),
+                f"Least {least.y:.4g} {unit} with {least.arm} at concurrency {least.concurrency}",
+                rows.rename(columns={"y": f"{name}_{unit}"}),
+            )
+        )
+    return found
 
 
 def _table(found: Sequence[Change]) -> pd.DataFrame:
