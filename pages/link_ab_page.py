@@ -72,8 +72,8 @@ def _explain(engine: Engine, arms: tuple[Arm, Arm], group: Group) -> None:
     serving_sections.comparison(arms, rows, is_vetoed=is_vetoed)
     serving_sections.everything(engine, arms)
     if not is_vetoed:  # wrong answers have no capacity, and a faster arm of them is no gain
-        serving_loads.loads(engine, arms, frames)
-        serving_loads.batching(arms, frames, rows)
+        serving_loads.loads(engine, arms)
+        serving_loads.batching(engine, arms, rows)
     serving_sections.distributions(engine, arms, frames)
     serving_machine.phases(engine, arms, frames)
     serving_machine.telemetry(engine, arms, frames)

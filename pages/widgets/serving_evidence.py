@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import streamlit as st
 
 from db import runs, scenarios
 from db.engine import Engine
@@ -13,7 +14,7 @@ from models.scorecard import Evidence, Soak
 from models.scorecard_checks import Threshold, thresholds
 from models.serving import output_distance
 from models.serving_causes import Breakdown, Cause, compute_ratio, name_cause
-from pages.widgets.serving_arms import Arm, Cell, cell_words, facts_of, shared_cells
+from pages.widgets.serving_arms import Arm, Cell, cell_words, facts_of, figures, shared_cells
 from pages.widgets.serving_compare import Row, findings_of
 
 DRILL_PAGE = "rollback-drill"
@@ -40,7 +41,7 @@ def gather(
     facts = [facts_of(engine, arm) for arm in arms]
     outputs, wrong = outputs_words(engine, arms, facts)
     cells = shared_cells(*frames)
-    causes = [cause_of(frames, facts, cell) for cell in cells]
+    causes = [kept_causes(engine, runs.version(engine), arms).get(cell) for cell in cells]
     named = [cause for cause in causes if cause and cause.name not in ("unknown",)]
     names = (arms[0].name, arms[1].name)
     return Evidence(
@@ -178,6 +179,14 @@ def cause_of(
         ),
     )
     return name_cause(parts[fast], parts[slow], tp=tp, compute=ratio)
+
+
+@st.cache_resource(show_spinner=False, max_entries=32)
+def kept_causes(_engine: Engine, version: str, arms: tuple[Arm, Arm]) -> dict[Cell, Cause | None]:
+    """`cause_of` each workload of two arms, kept while the runs are the same. Only to be read."""
+    frames = figures(_engine, arms[0]), figures(_engine, arms[1])
+    facts = [facts_of(_engine, arm) for arm in arms]
+    return {cell: cause_of(frames, facts, cell) for cell in shared_cells(*frames)}
 
 
 def _mean(frame: pd.DataFrame, metric: str, cell: Cell) -> float | None:

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
+from db import runs
 from db.engine import Engine
 from models.metrics import metric
 from models.serving_slo import Point, Slo, capacity, scaling
@@ -15,7 +17,14 @@ from pages.charts import serving as pictures
 from pages.widgets import beside, finding
 from pages.widgets.downloads import chart
 from pages.widgets.plain import plain
-from pages.widgets.serving_arms import Arm, Cell, cell_words, rounds_of, shared_cells
+from pages.widgets.serving_arms import (
+    Arm,
+    Cell,
+    cell_words,
+    figures,
+    rounds_of,
+    shared_cells,
+)
 from pages.widgets.serving_compare import Row
 from pages.widgets.serving_samples import samples_of
 
@@ -54,15 +63,54 @@ def _curve(arms: Arms, frames: Frames, name: str, statistic: str) -> pd.DataFram
     return pd.DataFrame(lines)
 
 
-def loads(engine: Engine, arms: Arms, frames: Frames) -> None:
+@dataclass(frozen=True)
+class Sweep:
+    """Two arms over their loads, worked out once for each state of the runs. Only to be read.
+
+    Attributes:
+        speed: Output throughput by arm and concurrency.
+        first: Median time to first token likewise.
+        tails: P99 of the latencies that two loads have, likewise.
+        points: Each arm's requests by load.
+        alone: Each arm's throughput and time per output token by concurrency.
+    """
+
+    speed: pd.DataFrame
+    first: pd.DataFrame
+    tails: dict[str, pd.DataFrame]
+    points: tuple[list[Point], ...]
+    alone: tuple[tuple[dict[int, float], dict[int, float]], ...]
+
+
+@st.cache_resource(show_spinner=False, max_entries=16)
+def _sweep(_engine: Engine, version: str, arms: Arms) -> Sweep:
+    frames = figures(_engine, arms[0]), figures(_engine, arms[1])
+    cells = sweep_cells(shared_cells(*frames))
+    tails = {name: _curve(arms, frames, name, "p99") for name in TAILS}
+    return Sweep(
+        speed=_curve(arms, frames, "output_throughput", "value"),
+        first=_curve(arms, frames, "ttft", "median"),
+        tails={
+            name: rows
+            for name, rows in tails.items()
+            if len(rows) and rows["concurrency"].nunique() > 1
+        },
+        points=tuple(
+            _points(_engine, arm, frame, cells) for arm, frame in zip(arms, frames, strict=True)
+        ),
+        alone=tuple(_alone(frame) for frame in frames),
+    )
+
+
+def loads(engine: Engine, arms: Arms) -> None:
     """P99 against concurrency, throughput against TTFT, and the load that meets a service level."""
     names = [arm.name for arm in arms]
-    speed = _curve(arms, frames, "output_throughput", "value")
+    sweep = _sweep(engine, runs.version(engine), arms)
+    speed, first = sweep.speed, sweep.first
     if speed.empty or speed["concurrency"].nunique() < 2 or speed["arm"].nunique() < 2:
         return
     finding.heading("Under load")
     slo = _slo()
-    first = _curve(arms, frames, "ttft", "median")
     left, right = st.columns(2)
     if len(first):
         both = speed.rename(columns={"value": "output_tok_s"}).merge(
@@ -82,7 +130,7 @@ def loads(engine: Engine, arms: Arms, frames: Frames) -> None:
                 f"{slo.ttft_ms:,.0f} ms."
             )
     with right:
-        tail, title = _tail(arms, frames)
+        tail, title = _tail(sweep)
         if tail.empty:
             tail, title = speed, metric("output_throughput").axis
         worst = tail.loc[tail["value"].idxmax()]
@@ -93,21 +141,18 @@ def loads(engine: Engine, arms: Arms, frames: Frames) -> None:
             tail,
             key="ab-load",
         )
-    for arm, frame in zip(arms, frames, strict=True):
-        found = capacity(_points(engine, arm, frame, sweep_cells(shared_cells(*frames))), slo)
+    for arm, points in zip(arms, sweep.points, strict=True):
+        found = capacity(points, slo)
         rate = f" There it yields {found.tok_s:.0f} tok/s." if found.tok_s else ""
         finding.say(f"- **{plain(arm.name)}**: {plain(found.words, 1000)}{rate}")
 
 
-def _tail(arms: Arms, frames: Frames) -> tuple[pd.DataFrame, str]:
+def _tail(sweep: Sweep) -> tuple[pd.DataFrame, str]:
     """P99 of a latency by concurrency, and its axis; empty where no two loads have one."""
-    curves = {name: _curve(arms, frames, name, "p99") for name in TAILS}
-    known = [name for name, rows in curves.items()
-             if len(rows) and rows["concurrency"].nunique() > 1]  # fmt: skip
-    if not known:
+    if not sweep.tails:
         return pd.DataFrame(), ""
-    name = st.selectbox("P99 of", known, format_func=_label, key="ab-tail")
-    return curves[name], f"{metric(name).label.lower()}, P99 (ms)"
+    name = st.selectbox("P99 of", list(sweep.tails), format_func=_label, key="ab-tail")
+    return sweep.tails[name], f"{metric(name).label.lower()}, P99 (ms)"
 
 
 def _label(name: str) -> str:
@@ -181,11 +226,11 @@ def _failed(frame: pd.DataFrame, cell: Cell) -> dict[tuple[Any, ...], float]:
     return dict(zip(keys, rows["value"].map(float), strict=True))
 
 
-def batching(arms: Arms, frames: Frames, rows: Sequence[Row]) -> None:
+def batching(engine: Engine, arms: Arms, rows: Sequence[Row]) -> None:
     """More requests at a time beside the link: batching gets its due."""
     lines = []
-    for arm, frame in zip(arms, frames, strict=True):
-        alone = _alone(frame)
+    sweep = _sweep(engine, runs.version(engine), arms)
+    for arm, alone in zip(arms, sweep.alone, strict=True):
         found = scaling(*alone)
         if found is not None:
             lines.append(

@@ -12,8 +12,8 @@ from pages.charts import serving as pictures
 from pages.widgets import finding
 from pages.widgets.downloads import chart, table
 from pages.widgets.plain import plain
-from pages.widgets.serving_arms import Arm, cell_words, facts_of, figures, shared_cells
-from pages.widgets.serving_evidence import cause_of, cells_with_phases, phases_of
+from pages.widgets.serving_arms import Arm, cell_words, figures, shared_cells
+from pages.widgets.serving_evidence import cells_with_phases, kept_causes, phases_of
 from pages.widgets.serving_samples import samples_of, telemetry_of
 
 Arms = tuple[Arm, Arm]
@@ -52,8 +52,8 @@ def phases(engine: Engine, arms: Arms, frames: Frames) -> None:
                 if (value := getattr(parts, name)) is not None
             ]
     frame = pd.DataFrame(lines)
-    facts = [facts_of(engine, arm) for arm in arms]
-    causes = [(words, cause_of(frames, facts, cell)) for cell, words in cells]
+    kept = kept_causes(engine, runs.version(engine), arms)
+    causes = [(words, kept.get(cell)) for cell, words in cells]
     named = [f"{words}: {cause.words}" for words, cause in causes if cause is not None]
     chart(
         pictures.phases(frame),
