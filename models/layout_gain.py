@@ -139,13 +139,11 @@ def verdicts(found: Sequence[Change]) -> list[str]:
             for question in dict.fromkeys(change.question for change in asked):
                 told = [c for c in asked if c.question == question and c.figure[0] == name]
                 if told:
-                    than = question.words.partition(" instead of ")[2].partition(",")[0]
-                    against.setdefault(_pays(told), []).append(than)
+                    against.setdefault(_pays(told), []).append(question.than)
             parts += [f"{words.format(_listed(than))} {said}" for said, than in against.items()]
         if parts:
             question = next(c.question for c in found if c.question.other == other)
-            what = question.words.partition(" instead of ")[0]
-            answers.append(f"Does {what} pay here? {_sentence('; '.join(parts))}.")
+            answers.append(f"Does {question.subject} pay here? {_sentence('; '.join(parts))}.")
     return answers
 
 
@@ -228,10 +226,10 @@ def splits(found: Sequence[Change]) -> list[str]:
                     said = f"{whole.result.change_pct:+.1f} % {where} {cap} ({text})"
                     parts.setdefault((full, name), []).append(said)
     both = [change.question for change in found if change.question.code == "both"]
-    words = {question.other: question.words for question in both}
+    words = {question.other: question.subject for question in both}
     is_one = len({full for full, _ in parts}) == 1
     # of several sizes each says which it is of: else their sentences look alike
-    whose = {full: "" if is_one else f" of {words[full].partition(':')[0]}" for full, _ in parts}
+    whose = {full: "" if is_one else f" of {words[full]}" for full, _ in parts}
     return [
         f"Link and kernel{whose[full]} in {_PHASES[name]}, {_NAMES[name]}: {', '.join(told)}."
         for (full, name), told in parts.items()

@@ -64,12 +64,16 @@ class Question:
         reference: Arm that the change is relative to.
         other: The other arm.
         words: What changes, as a sentence begins with it.
+        subject: The layout that is asked about, in words.
+        than: The layout that it is held against, in words.
     """
 
     code: QuestionCode
     reference: str
     other: str
     words: str
+    subject: str
+    than: str
 
 
 def layout_of(spec: Mapping[str, Any]) -> Layout | None:
@@ -130,7 +134,7 @@ def questions(layouts: Mapping[str, Layout]) -> list[Question]:
 
     def ask(code: QuestionCode, reference: Layout, other: Layout, words: str) -> None:
         pairs = [
-            Question(code, first, second, words)
+            Question(code, first, second, words, other.words, reference.words)
             for first in arms.get(reference, [])
             for second in arms.get(other, [])
             if code == "larger" or _on_same_gpus(layouts[first], layouts[second])
