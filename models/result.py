@@ -7,6 +7,7 @@ A value that is not known is null or absent, never 0.
 """
 
 import json
+import re
 import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -223,10 +224,27 @@ class Claim(_Strict):
     check: str | None = None
 
 
+_STUDY_ID = r"^[a-z0-9][a-z0-9-]*$"
+
+
+def study_id(name: str) -> str:
+    """The id of a study that is named so, as of a file: what an id may not hold becomes a hyphen.
+
+    Raises:
+        ValueError: Nothing of the name can stand in an id.
+    """
+    found = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    if not found:
+        raise ValueError(
+            f"{name!r} gives no id: the name needs letters a to z or digits"
+        )
+    return found
+
+
 class Study(_Strict):
     """A named body of results and what its author says of them."""
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    id: str = Field(pattern=_STUDY_ID)
     title: str
     origin: Origin
     source: str

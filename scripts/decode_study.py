@@ -15,45 +15,63 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from models.architecture import calls_per_step, message_bytes, read_config  # noqa: E402
 from models.decode import floor_ms, step_cost  # noqa: E402
-from models.result import Bundle, EvaluationRef, Result, Study, dump, parse, utc_now  # noqa: E402
+from models.result import Bundle, EvaluationRef, Result, Study, dump, parse, study_id, utc_now  # noqa: E402
 from models.scaling import StepTimes  # noqa: E402
 from models.scaling_fits import Agreement  # noqa: E402
 from models.scaling_words import agreement_sentence, verdict  # noqa: E402
+from runners.spec import parse_spec  # noqa: E402
 
 CLOCKS = ["wall_eager", "wall_served", "wall_graph", "replay"]
 
 
+Part = tuple[dict[str, Any], str, str]  # spec, name of its files, arm
+
+
 def main() -> int:
     options = arguments()
+    if options.dry_run:
+        for spec, stem, arm_name in (part for arm in arms(options) for part in arm):
+            print(f"{stem} ({arm_name}): {json.dumps(parse_spec(spec).model_dump(mode='json'))}")
+        print(f"Nothing was run; the study {options.id} would be {options.out}")
+        return 0
     options.work.mkdir(parents=True, exist_ok=True)
     began = time.time()
     results: list[Result] = []
-    for name in options.models:
-        config = json.loads((ROOT / "data" / "models" / f"{name}.json").read_text())
-        for tp in options.tp:
-            for link in options.links if tp > 1 else [None]:
-                for fusion in options.fusion:
-                    results += arm(options, name, config, tp, link, fusion)
-                    print(f"   {time.time() - began:.0f} s so far", flush=True)
-                    write(options, results)  # what is there survives if the machine goes away
+    for parts in arms(options):
+        found = [run(options, *part) for part in parts]
+        results += [result for result in found if result is not None]
+        print(f"   {time.time() - began:.0f} s so far", flush=True)
+        write(options, results)  # what is there survives if the machine goes away
     for sentence in sentences(options, results):
         print(sentence)
     print(f"{len(results)} results in {options.out}")
     return 0 if results and all(result.validity != "invalid" for result in results) else 3
 
 
+def arms(options: argparse.Namespace) -> Iterator[list[Part]]:
+    """What is measured, arm by arm."""
+    for name in options.models:
+        config = json.loads((ROOT / "data" / "models" / f"{name}.json").read_text())
+        for tp in options.tp:
+            for link in options.links if tp > 1 else [None]:
+                for fusion in options.fusion:
+                    yield arm(options, name, config, tp, link, fusion)
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="the study's file")
-    parser.add_argument("--id", default="", help="id of the study; default: the file's name")
+    parser.add_argument("--id", default="", help="name of the study; default: the file's")
     parser.add_argument("--title", default="", help="default: made from models and GPUs")
     parser.add_argument("--models", nargs="+", default=["qwen2.5-1.5b", "qwen2.5-14b"])
     parser.add_argument("--tp", nargs="+", type=int, default=[1])
@@ -74,12 +92,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--no-allreduce", action="store_true", help="leave the sweeps out")
     parser.add_argument("--cpu", action="store_true", help="a rehearsal on CPU ranks, wall only")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for each run")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be measured")
     parser.add_argument(
         "--work", type=Path, default=Path(tempfile.gettempdir()) / "linkworth-decode-study"
     )
     options = parser.parse_args()
     options.out, options.work = options.out.resolve(), options.work.resolve()
-    options.id = options.id or options.out.stem
+    options.id = study_id(options.id or options.out.stem)
     options.gpus = [int(name) if name.isdigit() else name for name in options.gpus]
     options.gpus = options.gpus or list(range(max(options.tp)))
     return options
@@ -87,7 +106,7 @@ def arguments() -> argparse.Namespace:
 
 def arm(
     options: argparse.Namespace, name: str, config: dict, tp: int, link: str | None, fusion: str
-) -> list[Result]:
+) -> list[Part]:
     """The decode run of one arm, and the AllReduce sweep of its messages."""
     placed = {"device": "cpu"} if options.cpu else {"device": "cuda", "gpus": options.gpus[:tp]}
     if not options.cpu:
@@ -112,7 +131,7 @@ def arm(
         "fusion": fusion,
         "time_limit_s": options.limit,
     }
-    found = [run(options, spec, f"decode-{label}", arm_name)]
+    found = [(spec, f"decode-{label}", arm_name)]
     if tp > 1 and not options.no_allreduce and fusion == options.fusion[0]:
         arch = read_config(config)
         sweep = {
@@ -126,8 +145,8 @@ def arm(
         }
         if options.cpu:
             sweep["ranks"] = tp
-        found.append(run(options, sweep, f"allreduce-{label}", f"link {link}"))
-    return [result for result in found if result is not None]
+        found.append((sweep, f"allreduce-{label}", f"link {link}"))
+    return found
 
 
 def run(options: argparse.Namespace, spec: dict, stem: str, arm_name: str) -> Result | None:

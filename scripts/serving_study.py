@@ -13,7 +13,6 @@ pydantic and vLLM. The file is a Bundle; put it into data/studies/ and every exp
 
 import argparse
 import os
-import re
 import sys
 import time
 from pathlib import Path
@@ -26,6 +25,7 @@ from serving_plans import PLANS, arms_of  # noqa: E402
 from serving_state import refuse_other_options, save  # noqa: E402
 
 from models.errors import LinkworthError  # noqa: E402
+from models.result import study_id  # noqa: E402
 from runners.serving_interleaved import Arm  # noqa: E402
 from runners.vllm import free_port  # noqa: E402
 from runners.vllm_command import serve_command  # noqa: E402
@@ -87,7 +87,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("plan", choices=sorted(PLANS))
     parser.add_argument("--out", type=Path, required=True, help="the study's file")
-    parser.add_argument("--id", default="", help="id of the study; default: the file's name")
+    parser.add_argument("--id", default="", help="name of the study; default: the file's")
     parser.add_argument("--title", default="")
     parser.add_argument("--models", nargs="+", type=Path, help="config.json files, largest first")
     parser.add_argument("--only", default="", help="arms whose name matches this pattern")
@@ -119,7 +119,7 @@ def arguments() -> argparse.Namespace:
     names = ["tiny-test-shape"] if options.plan == "cpu" else ["qwen2.5-14b", "qwen2.5-1.5b"]
     options.models = options.models or [ROOT / "data/models" / f"{name}.json" for name in names]
     options.out = options.out.resolve()
-    options.id = options.id or re.sub(r"[^a-z0-9-]+", "-", options.out.stem.lower())
+    options.id = study_id(options.id or options.out.stem)
     options.state = (options.state / options.id).resolve()
     return options
 

@@ -84,11 +84,11 @@ SITTINGS: dict[str, list[Step]] = {
         _served("one-gpu", "qwen2.5-14b", needs_s=800),
     ],
     "two-gpu": [
-        _decode("qwen2.5-1.5b", "1", "2", links="on", needs_s=80),
-        _decode("qwen2.5-14b", "1", "2", links="on", needs_s=90),
+        _decode("qwen2.5-1.5b", "1", "2", links="on", needs_s=60),
+        _decode("qwen2.5-14b", "1", "2", links="on", needs_s=80),
         # the quicker one first: what it leaves over goes to the one whose rounds take long
-        _served("two-gpu-and-eager", "qwen2.5-1.5b", needs_s=640),
-        _served("two-gpu", "qwen2.5-14b", needs_s=800),
+        _served("two-gpu-and-eager", "qwen2.5-1.5b", needs_s=680),
+        _served("two-gpu", "qwen2.5-14b", needs_s=780),
     ],
     "four-gpu": [
         _decode("qwen2.5-14b", "1", "2", "4", needs_s=180),

@@ -14,11 +14,13 @@ from models.metrics import METRICS
 from models.result import (
     Measurement,
     Result,
+    Study,
     Tool,
     dump,
     dumps,
     json_schema,
     parse,
+    study_id,
 )
 
 
@@ -125,3 +127,18 @@ def test_every_metric_survives_json(name: str, value: float, n: int) -> None:
     row = Measurement(metric=name, unit=METRICS[name].unit, value=value, n=n, definition="t:1")
     run = result(measurements=[row])
     assert parse(json.loads(dumps([run]))[0]).measurements[0].value == value
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("decode-1.5b", "decode-1-5b"), ("Served 14B.", "served-14b"), ("two-h200", "two-h200")],
+)
+def test_any_files_name_gives_an_id(name: str, expected: str) -> None:
+    assert study_id(name) == expected
+    assert Study(id=study_id(name), title="t", origin="measured", source="s").id == expected
+
+
+@pytest.mark.parametrize("name", ["", "...", "研究"])
+def test_a_name_without_a_letter_gives_none(name: str) -> None:
+    with pytest.raises(ValueError, match="needs letters"):
+        study_id(name)

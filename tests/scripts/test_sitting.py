@@ -45,7 +45,7 @@ def test_every_command_is_one_that_its_script_takes(name, tmp_path):
         words = sitting.line(step, tmp_path, 500)
         assert Path(ROOT / words[1]).is_file()
         assert all((ROOT / word).is_file() for word in words if word.startswith("data/"))
-        asked = [*words, "--dry-run"] if step.has_budget else [*words, "--help"]
+        asked = [*words, "--dry-run"]
         done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     assert len({step.name for step in SITTINGS[name]}) == len(SITTINGS[name])
