@@ -235,9 +235,7 @@ def study_id(name: str) -> str:
     """
     found = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     if not found:
-        raise ValueError(
-            f"{name!r} gives no id: the name needs letters a to z or digits"
-        )
+        raise ValueError(f"{name!r} gives no id: the name needs letters a to z or digits")
     return found
 
 
