@@ -20,6 +20,7 @@ CLOCK_MARGIN = 0.05
 BUSY_PCT = 50  # clocks of an idle card say nothing
 MIN_BUSY_SAMPLES = 9  # three thirds of three
 CAPPED_SHARE = 0.2
+MIN_CAPPED_SAMPLES = 6  # of five or fewer busy ones a single sample would be `CAPPED_SHARE`
 
 # why a clock was held back -> words; a power cap is usual under heavy load, so it only warns
 _SLOWDOWNS = {
@@ -144,7 +145,7 @@ def _slowdowns(name: str, busy: Sequence[Row], findings: Findings) -> None:
     for words in dict.fromkeys(_SLOWDOWNS[cause] for cause in held if cause in _SLOWDOWNS):
         findings.reasons.append(f"{name} was throttled: {words}.")
     share = held.get("sw_power_cap", 0) / len(busy)
-    if share >= CAPPED_SHARE:
+    if len(busy) >= MIN_CAPPED_SAMPLES and share >= CAPPED_SHARE:
         text = (
             f"{name} was at its power limit in {share * 100:.0f} % of the busy samples "
             f"({held['sw_power_cap']} of {len(busy)})."

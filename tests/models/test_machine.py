@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from models.machine import (
+    CAPPED_SHARE,
     MIN_BUSY_SAMPLES,
+    MIN_CAPPED_SAMPLES,
     hidden_name,
     probe_rates,
     suspect,
@@ -108,12 +110,20 @@ def test_two_words_for_heat_are_said_once() -> None:
 
 
 def test_a_power_cap_only_warns() -> None:
-    rows = [row(throttle_reasons=["sw_power_cap"])] + [row()] * 3
+    rows = [row(throttle_reasons=["sw_power_cap"])] * 2 + [row()] * 6
     found = telemetry_findings(rows)
     assert found.reasons == []
     (warning,) = found.warnings
     assert (warning.code, "25 %" in warning.text) == ("power_capped", True)
     assert telemetry_findings([*rows, *[row()] * 3]).warnings == []
+
+
+def test_a_power_cap_in_few_busy_samples_is_no_finding() -> None:
+    capped, idle = row(throttle_reasons=["sw_power_cap"]), row(utilization_pct=0)
+    assert telemetry_findings([capped, *[idle] * 30]).warnings == []  # "1 of 1, 100 %"
+    assert telemetry_findings([capped] * (MIN_CAPPED_SAMPLES - 1)).warnings == []
+    assert len(telemetry_findings([capped] * MIN_CAPPED_SAMPLES).warnings) == 1
+    assert 1 / MIN_CAPPED_SAMPLES < CAPPED_SHARE  # one sample alone never raises it
 
 
 def test_a_falling_clock_is_a_reason() -> None:
