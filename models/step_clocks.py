@@ -3,6 +3,7 @@
 Wall clocks differ in how much work of the host is in them; a replay has none.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -62,6 +63,12 @@ MEASURED = tuple(code for code in CLOCKS if code != "wall")
 # but the launch is the host's; an author's clock is what he says it is.
 WALLS = ("wall_graph", "wall_served", "wall_eager", "wall")
 
+# a code in a sentence; one that is an English word too is meant only where a place or unit follows
+_LONG = "|".join(sorted((code for code in CLOCKS if "_" in code), key=len, reverse=True))
+_SHORT = "|".join(code for code in CLOCKS if "_" not in code)
+_TOLD = re.compile(rf"\b(?:(?:{_LONG})\b|(?<!raph )(?:{_SHORT})(?=, batch | \(batch | \(ms\)))")
+_OPENS = re.compile(r"(?:^|[.!?] )$")
+
 
 def words(code: str) -> str:
     """A clock in words; a code that nobody knows as it stands."""
@@ -72,6 +79,21 @@ def words(code: str) -> str:
 def in_words(name: str, value: object) -> str:
     """A dimension of a number for people: a clock by its words, others by name and value."""
     return words(str(value)) if name == "clock" else f"{name} {value}"
+
+
+def told(sentence: str | None) -> str:
+    """A runner's remark, reason or heading with its clocks as people call them.
+
+    Args:
+        sentence: As stored, codes in it; None is empty.
+    """
+
+    def said(found: re.Match[str]) -> str:
+        label = words(found[0])
+        opens = _OPENS.search(found.string[: found.start()])
+        return label[0].upper() + label[1:] if opens else label
+
+    return _TOLD.sub(said, sentence or "")
 
 
 def wall_of(definitions: Mapping[str, str]) -> str | None:

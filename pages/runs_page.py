@@ -6,6 +6,7 @@ import streamlit as st
 from db import jobs, runs
 from db.engine import Engine
 from models.errors import NotFound
+from models.step_clocks import told
 from pages.widgets import bundle_panel, compare_panel, import_panel, live_job, run_detail, store
 from pages.widgets.badges import plain
 from pages.widgets.downloads import table
@@ -94,6 +95,7 @@ def _queue(engine: Engine) -> None:
             frame = pd.DataFrame(without_run)[
                 ["title", "kind", "state", "reason", "created_at", "id"]
             ]
+            frame = frame.assign(reason=frame["reason"].map(told, na_action="ignore"))
             table(frame, "ended-jobs", f"{len(frame)} jobs ended without a run")
 
 

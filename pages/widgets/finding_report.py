@@ -13,6 +13,7 @@ from db.engine import Engine
 from models.conditions import conditions, said
 from models.errors import NotFound
 from models.result import VERSION, Result
+from models.step_clocks import told
 from pages.widgets import report
 from pages.widgets.badges import plain, plain_validity
 from pages.widgets.finding import Part
@@ -149,7 +150,7 @@ def _runs(results: Sequence[Result]) -> list[str]:
                 f"{run.tool.name} {run.tool.version or ''}".strip(),
                 f"{run.finished_at:%Y-%m-%d %H:%M} UTC" if run.finished_at else "",
                 f"run {run.id[:8]}",
-                *run.reasons,
+                *map(told, run.reasons),
             )
             if part
         )

@@ -8,6 +8,7 @@ import streamlit as st
 from importers.files import Reading
 from importers.said import FIELDS, SHORT, missing
 from models.result import Result
+from models.step_clocks import told
 from pages.widgets.badges import badge, plain_validity
 from pages.widgets.downloads import table
 from pages.widgets.import_store import worth_storing
@@ -76,7 +77,7 @@ def overview(readings: Sequence[Reading], known: Mapping[str, str]) -> pd.DataFr
                     tool=f"{result.tool.name} {result.tool.version or ''}".strip(),
                     validity=plain_validity(result.validity),
                     missing=", ".join(SHORT[name] for name in missing(result)),
-                    looks_wrong=" ".join(doubts(result)),
+                    looks_wrong=told(" ".join(doubts(result))),
                 )
             )
     return pd.DataFrame(rows)
@@ -98,10 +99,10 @@ def _details(name: str, result: Result, *, opened: bool) -> None:
     with st.expander(plain(f"{name}: {result.title or result.kind}"), expanded=opened):
         st.markdown(badge(result.origin, result.validity))
         for reason in result.reasons:
-            st.warning(plain(reason, 1000))
+            st.warning(plain(told(reason), 1000))
         for text in doubts(result):
             if text not in result.reasons:
-                st.caption(f"⚠ {plain(text, 1000)}")
+                st.caption(f"⚠ {plain(told(text), 1000)}")
         absent = [FIELDS[field].lower() for field in missing(result)]
         if absent:
             st.caption(f"The file does not say: {', '.join(absent)}.")

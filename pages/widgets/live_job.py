@@ -9,6 +9,7 @@ import streamlit as st
 
 from db import jobs
 from models.errors import LinkworthError
+from models.step_clocks import told
 from pages.widgets import store
 from pages.widgets.badges import state_badge
 from pages.widgets.links import explorer_link, page_link
@@ -193,7 +194,8 @@ def _draw_rounds(rounds: list[dict[str, Any]]) -> None:
     if not shown:
         return
     words = f"{len(rounds)} rounds finished so far"
-    st.dataframe(pd.DataFrame(shown), hide_index=True, alt=words, height="content")
+    frame = pd.DataFrame(shown).rename(columns=told)
+    st.dataframe(frame, hide_index=True, alt=words, height="content")
     if len(shown) < len(rounds):
         st.caption(f"The last {len(shown)} of {words}.")
 
@@ -203,7 +205,7 @@ def _draw_end(job: dict[str, Any]) -> None:
     if job["state"] == "succeeded":
         st.caption(f"Took {took}." if took else "")
     else:
-        reason = plain(job["reason"], 1500)
+        reason = plain(told(job["reason"]), 1500)
         st.error(reason or "It ended without saying why; the log below may tell.")
     if job["run_id"]:
         explorer_link(job["kind"], job["run_id"])

@@ -11,6 +11,7 @@ from models import result as result_shape
 from models.errors import LinkworthError
 from models.metrics import METRICS
 from models.result import Result
+from models.step_clocks import told
 from models.step_clocks import words as clock_words
 from pages.widgets import run_telemetry, store
 from pages.widgets.badges import badge
@@ -60,11 +61,11 @@ def render(run_id: str) -> None:
     st.subheader(plain(run.title) or f"{run.kind} run")
     st.markdown(badge(run.origin, run.validity))
     for reason in run.reasons:
-        st.warning(plain(reason, 1000))
+        st.warning(plain(told(reason), 1000))
     if run.validity == "invalid":
         st.caption("An invalid run is shown, and never enters a comparison or the money.")
     for notice in run.warnings:
-        st.caption(f"⚠ {plain(notice.text, 1000)}")
+        st.caption(f"⚠ {plain(told(notice.text), 1000)}")
     left, right = st.columns(2)
     with left:
         explorer_link(run.kind, run_id)

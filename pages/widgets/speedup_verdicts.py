@@ -8,7 +8,7 @@ import streamlit as st
 from models.scaling_alone import alone_sentence, served_sentence
 from models.scaling_ladder import ladder_sentence
 from models.scaling_words import ceiling_sentence, ideal_words, verdict
-from models.step_clocks import CLOCKS, wall_of
+from models.step_clocks import told, wall_of
 from models.step_clocks import words as clock_words
 from pages.widgets import finding
 from pages.widgets.badges import badge
@@ -42,7 +42,7 @@ def verdicts(cases: Sequence[Case]) -> None:
             _say(judged)
         for notice, tps in _notes(case).items():
             where = "" if len(tps) == len(case.points) else f"TP={', '.join(map(str, tps))}. "
-            finding.caption(f"⚠ {where}{plain(_in_words(notice), 1000)}")
+            finding.caption(f"⚠ {where}{plain(told(notice), 1000)}")
 
 
 def _say(sentences: Sequence[str]) -> None:
@@ -111,12 +111,3 @@ def _concerns(notice: str, case: Case) -> bool:
     """Whether a run's remark is about this case: one that names another load is not."""
     load = _LOAD.search(notice)
     return load is None or (int(load[1]), int(load[2])) == (case.batch, case.kv_len)
-
-
-def _in_words(notice: str) -> str:
-    """A runner's remark with its clocks as people call them."""
-    for code in sorted(CLOCKS, key=len, reverse=True):
-        if "_" in code:  # a short code may be a word of the remark
-            label = clock_words(code)
-            notice = notice.replace(code, label[0].upper() + label[1:])
-    return notice

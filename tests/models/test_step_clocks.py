@@ -8,7 +8,16 @@ from models.definitions import DEFINITIONS, comparable, describe
 from models.scaling import StepTimes, decompose
 from models.scaling_alone import alone_sentence, served_sentence
 from models.scaling_words import verdict
-from models.step_clocks import CLOCKS, MEASURED, WALLS, common_wall, is_common, wall_of, words
+from models.step_clocks import (
+    CLOCKS,
+    MEASURED,
+    WALLS,
+    common_wall,
+    is_common,
+    told,
+    wall_of,
+    words,
+)
 
 GRAPH, SERVED, EAGER = "d:graph:1", "d:served:1", "d:eager:1"
 milliseconds = st.floats(0.01, 1000)
@@ -25,6 +34,44 @@ def test_each_clock_has_words_and_they_differ() -> None:
     assert words("wall_served") == "wall clock as an engine drives it"
     assert words("sundial") == "sundial"
     assert set(WALLS) == {code for code in CLOCKS if code.startswith("wall")}
+
+
+@pytest.mark.parametrize(
+    ("stored", "said"),
+    [
+        (
+            "wall_eager, batch 1, KV 1024: the rounds lie 39% apart.",
+            "Wall clock, launched piece by piece, batch 1, KV 1024: the rounds lie 39% apart.",
+        ),
+        (
+            "replay, batch 8, KV 1024: the rounds lie 12% apart.",
+            "Graph replay, batch 8, KV 1024: the rounds lie 12% apart.",
+        ),
+        (
+            "Round 2: replay_no_allreduce, batch 1, KV 1024: apart.",
+            "Round 2: graph replay without all-reduces, batch 1, KV 1024: apart.",
+        ),
+        (
+            "Too slow. wall_graph, batch 1, KV 16: off.",
+            "Too slow. Wall clock, one graph a step, batch 1, KV 16: off.",
+        ),
+        (
+            "The run hung at replay (batch 1, KV 16): not done after 30 s.",
+            "The run hung at graph replay (batch 1, KV 16): not done after 30 s.",
+        ),
+        ("wall_served (ms)", "Wall clock as an engine drives it (ms)"),
+        ("replay (ms)", "Graph replay (ms)"),
+    ],
+)
+def test_a_remark_names_its_clock_in_words(stored: str, said: str) -> None:
+    assert told(stored) == said
+    assert told(said) == said
+
+
+def test_words_that_only_look_like_a_clock_stay() -> None:
+    for sentence in ("There is no graph to replay.", "A wall of text, my_wall_eager_file", ""):
+        assert told(sentence) == sentence
+    assert told(None) == ""
 
 
 def test_what_the_runner_writes_is_a_definition_of_its_own() -> None:
