@@ -176,7 +176,7 @@ def _over_concurrency(told: Sequence[Change]) -> str:
     places = [f"at {one.concurrency}" for one in told]
     places[0] = f"at concurrency {told[0].concurrency}"
     values = ", ".join(
-        f"{_words(one.result)} {place}" for one, place in zip(told, places, strict=True)
+        f"{change_words(one.result)} {place}" for one, place in zip(told, places, strict=True)
     )
     moved = movement(told[0].result, told[-1].result) if len(told) > 1 else ""
     return f"{values}{f' ({moved})' if moved else ''}"
@@ -270,7 +270,7 @@ def _unsure(part: Comparison) -> str:
     return ", not shown" if part.verdict == "not_shown" else ""
 
 
-def _words(result: Comparison) -> str:
+def change_words(result: Comparison) -> str:
     """A change with its interval, or with what is missing of it."""
     text = f"{result.change_pct:+.1f} %"
     if result.low_pct is None or result.high_pct is None:

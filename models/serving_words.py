@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from models.layout_gain import changes, sentences
+from models.layout_worth import worth, worth_sentences
 from models.layouts import alike, questions
 from models.metrics import metric
 from models.result import Result, Scalar
@@ -118,9 +119,10 @@ def _layout_sentences(arms: Sequence[Result]) -> tuple[list[str], set[str]]:
         for cell in cell_rounds(result, "tpot", "median")
         if isinstance(cell[1], int)
     }
-    found = changes(asked, sorted(caps), rounds, is_paired=True)
+    told = sentences(changes(asked, sorted(caps), rounds, is_paired=True))
+    told += worth_sentences(worth(layouts, sorted(caps), rounds, is_paired=True))
     model = arms[0].spec.get("model_name") or "the model"
-    return [f"{model}: {text}" for text in sentences(found)], set(layouts)
+    return [f"{model}: {text}" for text in told], set(layouts)
 
 
 def _pair_sentences(first: Result, other: Result) -> list[str]:

@@ -32,12 +32,16 @@ from models.errors import LinkworthError, UnreadableFile  # noqa: E402
 from models.machine import hidden_name  # noqa: E402
 from models.result import Bundle, EvaluationRef, Notice, Result, Study, dump  # noqa: E402
 
-MOST_BYTES = 1_500_000
+MOST_BYTES = 2_000_000  # six served arms of three rounds, without most of their single gaps
 # of samples as many: a spread of 0.02 % must still be found in values that are rounded
 DIGITS = {"measurements": 6, "samples": 6, "facts": 5}
 LINE = 400  # characters of JSON that stay on one line: one measurement
 # a path: its last part says which program or file; the rest only where it lay
 _PATH = re.compile(r"(?<![\w.~/-])(?:~|[A-Za-z]:)?/(?:[\w.+@-]+/)*([\w.+@-]+)")
+# they are nine tenths of a served run's bytes; what was computed from them is kept of every round
+_GAPS_KEPT = (
+    "Single gaps between tokens are kept of round {} alone; their statistics are of every round."
+)
 _NOTED = ("gpu_clocks", "layouts")  # lists in which a program notes something of each round
 
 
@@ -83,7 +87,9 @@ def assemble(
         plan: Tables ``study`` (title, source, summary, claims, limits, notes), ``runs`` (``match``:
             pattern of file names, ``pick``: values that a result's spec must hold, ``drop``: leave
             them out, ``title``, ``evaluation``, ``arm``, ``said``, ``unite``: lists of the spec
-            that become those of all) and ``facts`` (``match``, ``key``, ``name``, ``leave_out``).
+            that become those of all, ``gaps_of_round``: the one round whose single gaps between
+            tokens are kept, said by a notice) and ``facts`` (``match``, ``key``, ``name``,
+            ``leave_out``).
         study_id: Id of the study.
         title: Wins over the plan's.
 
@@ -165,6 +171,10 @@ def _as_planned(results: Sequence[Result], part: Mapping[str, Any]) -> list[Resu
             arm = part["arm"].format_map(result.spec)
             update["evaluation"] = EvaluationRef(id=evaluation, arm=arm)
         notices = [Notice(code="assembled", text=text) for text in part.get("warnings", [])]
+        if "gaps_of_round" in part:
+            kept = int(part["gaps_of_round"])
+            update["samples"] = [s for s in result.samples if s.metric != "itl" or s.round == kept]
+            notices.append(Notice(code="assembled", text=_GAPS_KEPT.format(kept)))
         update["warnings"] = [*changed.warnings, *notices]
         planned.append(changed.model_copy(update=update))
     return planned

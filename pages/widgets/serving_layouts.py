@@ -13,6 +13,7 @@ from db.engine import Engine
 from models.comparison import VERDICT_WORDS, Comparison
 from models.confounds import acceptance_warning
 from models.layout_gain import Change, RoundsOf, changes, splits, verdicts
+from models.layout_worth import Worth, worth, worth_sentences
 from models.layouts import Question, alike, questions
 from models.metrics import metric
 from models.rounds import Round, summary
@@ -42,6 +43,10 @@ _SHORT = {
     "ttft": "TTFT, median (%)",
     "output_throughput": "output tok/s (%)",
 }
+BEST_OF = (
+    " What the link is worth is told between the best layouts with and without it, which the same "
+    "rounds chose."
+)
 HEIGHT = 340
 LEGEND = 16  # a line an arm, which is part of the picture's height
 
@@ -71,6 +76,7 @@ class Found:
         arms: Those that a question is about.
         asked: The questions.
         changes: Of each question whose arms' outputs agree.
+        worth: Of the link, each side with its best layout.
         cells: The workloads looked at, by concurrency.
         curves: Figures over concurrency, where there are two at least.
         vetoed: Question -> how its arms' outputs differ: nothing is concluded from it.
@@ -80,6 +86,7 @@ class Found:
     arms: list[Arm]
     asked: list[Question]
     changes: list[Change]
+    worth: list[Worth]
     cells: list[Cell]
     curves: list["Curve"]
     vetoed: dict[Question, str]
@@ -115,7 +122,7 @@ def render(engine: Engine, group: Group) -> None:
         finding.note(finding.Part("text", words))
     for text in verdicts(found):
         finding.say(f"**{plain(text, LONGEST)}**")
-    for text in splits(found):
+    for text in [*worth_sentences(every.worth), *splits(found)]:
         finding.say(plain(text, LONGEST))
     frame = _table(found)
     table(
@@ -129,7 +136,7 @@ def render(engine: Engine, group: Group) -> None:
         f"Arms {plain(', '.join(names))}; {_lengths(cells)}. Each cell: the change in percent with "
         "its 95 % interval over rounds. Link off against on changes two things, since the engine's "
         "own all-reduce kernel needs the link; an arm with the link and the library's all-reduce "
-        "splits them, on the logarithm, where parts add up."
+        "splits them, on the logarithm, where parts add up." + (BEST_OF if every.worth else "")
     )
     if every.care:
         told = "; ".join(f"{name}: {why.rstrip('.')}" for name, why in every.care.items())
@@ -158,13 +165,14 @@ def _found(_engine: Engine, version: str, group: Group) -> Found:
     frames = {name: figures(_engine, named[name]) for name in used}
     every = {cell for frame in frames.values() if len(frame) for cell in set(frame["cell"])}
     by_cap = {cell[1]: cell for cell in sweep_cells(sorted(every, key=str))}
-    vetoed = {}
-    for question in asked:
-        pair = (question.reference, question.other)
-        first, second = (named[name] for name in pair)
-        words, is_wrong = outputs_words(_engine, (first, second), [facts[name] for name in pair])
-        if is_wrong and words:
-            vetoed[question] = words
+
+    def veto(first: str, second: str) -> str | None:
+        """How the outputs of two arms differ, where they do."""
+        pair = (named[first], named[second])
+        words, is_wrong = outputs_words(_engine, pair, [facts[first], facts[second]])
+        return words if is_wrong else None
+
+    vetoed = {q: words for q in asked if (words := veto(q.reference, q.other))}
 
     def rounds(arm: str, name: str, statistic: str, cap: int) -> list[Round]:
         return rounds_of(frames[arm], name, statistic, by_cap[cap])
@@ -194,6 +202,13 @@ def _found(_engine: Engine, version: str, group: Group) -> Found:
         arms=[named[name] for name in used],
         asked=asked,
         changes=found,
+        worth=worth(
+            {name: layouts[name] for name in used},
+            sorted(by_cap),
+            rounds,
+            is_paired=group.origin == "measured",
+            may_compare=lambda first, second: not veto(first, second),
+        ),
         cells=cells,
         curves=_curves(frames, cells, used),
         vetoed=vetoed,

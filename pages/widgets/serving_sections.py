@@ -15,6 +15,7 @@ from pages.widgets.downloads import chart, table
 from pages.widgets.plain import plain
 from pages.widgets.serving_arms import (
     Arm,
+    Cell,
     cell_order,
     cell_words,
     facts_of,
@@ -279,8 +280,23 @@ def distributions(engine: Engine, arms: Arms, frames: Frames) -> None:
                     key=f"ab-ecdf-{name}",
                 )
     finding.caption(
-        "All rounds pooled. With speculative decoding a chunk holds several tokens, so a gap is "
-        "per chunk, not per token."
+        f"{_pooled(engine, arms, cells[chosen])} With speculative decoding a chunk holds several "
+        "tokens, so a gap is per chunk, not per token."
+    )
+
+
+def _pooled(engine: Engine, arms: Arms, cell: Cell) -> str:
+    """Which rounds stand in the pictures: of some studies not every round's gaps are kept."""
+    kept = [
+        {name: len(samples_of(engine, arm, name, cell)) for name in ("ttft", "itl")} for arm in arms
+    ]
+    fewer = [n for n in kept if 0 < n["itl"] < n["ttft"]]
+    if not fewer:
+        return "All rounds pooled."
+    return (
+        "Times to first token: all rounds pooled. Gaps between chunks: those of "
+        f"{fewer[0]['itl']} of {fewer[0]['ttft']} rounds, the others' were not kept; their medians "
+        "and P99 are in the figures."
     )
 
 

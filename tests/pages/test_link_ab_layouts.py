@@ -58,6 +58,33 @@ def test_all_arms_are_told_in_sentences(database, open_page):
     )
 
 
+def test_the_links_worth_is_told_between_the_best_layouts_of_each_side(database, open_page):
+    keep(database, "tp1", "tp2-link-on", "tp2-library")
+    for name, factor in (("2xtp1", 1.1), ("tp2-link-off", 1.2)):
+        result = arm_result(name, factor)
+        result.spec["arm"] = ARMS[name][1]
+        runs.store(database, result)
+    text = said(open_page("link-ab", evaluation=EVALUATION)).replace("\\", "")
+    best = "(TP=2 against 2 single GPUs)"
+    told = "What the link is worth on 2 GPUs, the best layout with it against the best without"
+    gain = "+10.0 % [+10.0, +10.0]"
+    assert f"{told}, output throughput: {gain} at concurrency 1 {best}; {gain} at 4 {best}." in text
+    assert f"{told}, time per output token: -9.1 % [-9.1, -9.1] at concurrency 1 {best}" in text
+
+
+def test_a_best_layout_with_other_outputs_is_worth_nothing_that_is_told(database, open_page):
+    for name in ("tp1", "2xtp1", "tp2-link-on", "tp2-library", "tp2-link-off"):
+        factor, arm = ARMS[name]
+        is_other = name == "tp2-library"
+        result = arm_result(name, 0.9 if is_other else factor)
+        result.spec["arm"] = arm
+        result.samples.append(logprobs(-3.0 if is_other else -1.0))
+        runs.store(database, result)
+    text = said(open_page("link-ab", evaluation=EVALUATION))
+    assert "No verdict on" in text
+    assert "What the link is worth" not in text
+
+
 def test_every_question_is_a_row_with_its_intervals(database, open_page):
     keep(database, *ARMS)
     at = open_page("link-ab", evaluation=EVALUATION)
