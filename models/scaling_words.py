@@ -242,7 +242,13 @@ def ceiling_sentence(times: StepTimes) -> str | None:
 
 
 def break_even_sentence(
-    crossings: Sequence[BreakEven], speedups: Sequence[float], tp: int, what: str, unit: str = ""
+    crossings: Sequence[BreakEven],
+    speedups: Sequence[float],
+    tp: int,
+    what: str,
+    unit: str = "",
+    *,
+    reference_tp: int | None = None,
 ) -> str:
     """Where a TP size starts to pay, from measured points only.
 
@@ -252,7 +258,10 @@ def break_even_sentence(
         tp: The TP size.
         what: The quantity that grows: "model size", "batch".
         unit: Its unit, with a leading blank.
+        reference_tp: The TP size that all are compared with, to be named where there are several;
+            None leaves it out.
     """
+    against = f" against TP={reference_tp}" if reference_tp else ""
     if crossings:
         places = []
         for crossing in crossings:
@@ -261,14 +270,15 @@ def break_even_sentence(
                 f"{side} a {what} of about {crossing.at:.2g}{unit} (between the measured "
                 f"{crossing.below:.3g} and {crossing.above:.3g})"
             )
-        return f"TP={tp} pays {' and '.join(places)}."
+        return f"TP={tp}{against} pays {' and '.join(places)}."
     if len(speedups) < 2:
         return one_point_sentence(what, [tp])
     if all(value > 1 for value in speedups):
         return (
-            f"TP={tp} pays at every measured {what}; the break-even lies outside what was measured."
+            f"TP={tp}{against} pays at every measured {what}; the break-even lies outside what was "
+            "measured."
         )
-    return f"TP={tp} pays at no measured {what}; the break-even, if any, lies outside."
+    return f"TP={tp}{against} pays at no measured {what}; the break-even, if any, lies outside."
 
 
 def one_point_sentence(what: str, tps: Sequence[int]) -> str:

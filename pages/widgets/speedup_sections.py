@@ -302,7 +302,8 @@ def _pays(all_cases: Cases, group: Cases, clock: str, by: str, number: int) -> b
     drawn: list[pd.DataFrame] = []
     told: list[str] = []
     alone: dict[tuple[str, str], list[int]] = {}
-    for tp in sorted({tp for each in group for tp in each.valid if tp > 1}):
+    sizes = sorted({tp for each in group for tp in each.valid if tp > 1})
+    for tp in sizes:
         # of the chosen batches or models the one of which most was measured
         swept = [(each, speedup_frames.sweep(all_cases, each, tp, by, clock)) for each in group]
         fixed, frame = max(swept, key=lambda pair: len(pair[1]))
@@ -315,7 +316,10 @@ def _pays(all_cases: Cases, group: Cases, clock: str, by: str, number: int) -> b
         gains = frame["speedup"].tolist()
         crossings = break_even(frame["size"].tolist(), gains)
         drawn.append(frame)
-        told.append(break_even_sentence(crossings, gains, tp, what, unit) + at)
+        # with a TP=4 about, "TP=4 pays" could be read as "more than TP=2"
+        reference = 1 if len(sizes) > 1 else None
+        said = break_even_sentence(crossings, gains, tp, what, unit, reference_tp=reference)
+        told.append(said + at)
         finding.say(f"- {plain(where)}: {plain(told[-1], 1000)}")
     if drawn:
         name = f"break-even-{number}-{by}"
@@ -323,4 +327,15 @@ def _pays(all_cases: Cases, group: Cases, clock: str, by: str, number: int) -> b
         chart(pictures.break_even(points, title), name, " ".join(told), points, key=name)
     for (where, at), tps in alone.items():
         finding.say(f"- {plain(where)}: {one_point_sentence(what, tps)}{at}")
+    without = list(dict.fromkeys(each.model for each in group if _lacks_one_gpu(each)))
+    if without and (drawn or alone) and by == "model":
+        finding.say(
+            f"- {plain(host)}: no step at TP=1 of {plain(', '.join(without))}: a break-even is "
+            "sought against TP=1, so its sizes take no part in it."
+        )
     return bool(drawn or alone)
+
+
+def _lacks_one_gpu(case: Case) -> bool:
+    """Whether a case was measured at several TP sizes and not on one GPU."""
+    return 1 not in case.valid and len(case.valid) > 1

@@ -282,6 +282,14 @@ def test_one_measured_point_asks_for_a_second_for_all_sizes_at_once():
     )
 
 
+def test_a_break_even_names_what_it_is_against_where_asked():
+    crossings = break_even([1.5e9, 14e9], [0.8, 1.25])
+    for speedups, found in (([0.8, 1.25], crossings), ([0.7, 0.9], []), ([1.7, 1.9], [])):
+        said = break_even_sentence(found, speedups, 4, "batch", reference_tp=1)
+        assert said.startswith("TP=4 against TP=1 pays ")
+        assert break_even_sentence(found, speedups, 4, "batch").startswith("TP=4 pays ")
+
+
 def test_break_even_is_never_extrapolated():
     assert break_even([1, 8], [0.7, 0.9]) == []
     assert "at no measured batch" in break_even_sentence([], [0.7, 0.9], 2, "batch")

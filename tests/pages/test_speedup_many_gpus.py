@@ -159,20 +159,30 @@ def test_where_it_pays_is_one_picture_for_all_sizes(database):
     at = at_url(cases=off.code)
     lines = lines_of(at)
     assert (
-        "Example 80GB, link off: TP=2 pays above a model size of about 3.4 billion parameters "
-        "(between the measured 1.54 and 14.8). At batch 1."
+        "Example 80GB, link off: TP=2 against TP=1 pays above a model size of about 3.4 billion "
+        "parameters (between the measured 1.54 and 14.8). At batch 1."
     ) in lines
-    assert any("link off: TP=4 pays above a model size of about" in line for line in lines)
+    assert any("link off: TP=4 against TP=1 pays above a model size of" in line for line in lines)
     assert (
         "Example 80GB, link off: One model size is measured: measure a second to see where TP=8 "
         "starts to pay. At batch 1."
     ) in lines
     alts = [chart.proto.alt for chart in at.get("vega_lite_chart")]
     (by_model,) = [alt for alt in alts if "pays above a model size" in alt]
-    assert by_model.startswith("TP=2 pays above a model size of about 3.4")
-    assert "TP=4 pays above a model size" in by_model
+    assert by_model.startswith("TP=2 against TP=1 pays above a model size of about 3.4")
+    assert "TP=4 against TP=1 pays above a model size" in by_model
     (by_batch,) = [alt for alt in alts if "at every measured batch" in alt]
-    assert [f"TP={tp} pays" in by_batch for tp in (2, 4, 8)] == [True] * 3
+    assert [f"TP={tp} against TP=1 pays" in by_batch for tp in (2, 4, 8)] == [True] * 3
+
+
+def test_a_model_that_no_single_gpu_holds_takes_no_part_and_is_named(cases):
+    codes = ",".join(cases[ON.replace(SMALL, name)].code for name in (SMALL, LARGE))
+    said = (
+        f"Example 80GB, link on: no step at TP=1 of {LARGE}: a break-even is sought against TP=1, "
+        "so its sizes take no part in it."
+    )
+    assert lines_of(at_url(cases=codes)).count(said) == 1
+    assert "take no part" not in text_of(at_url(cases=cases[ON].code))
 
 
 def test_any_two_of_one_model_can_be_laid_beside_each_other(cases):
