@@ -126,6 +126,7 @@ class Fleet:
             "vllm": self.version,
             "attention": facts.get("attention"),
             "custom_all_reduce": facts.get("custom_all_reduce"),
+            **({"all_reduce": facts["all_reduce"]} if "all_reduce" in facts else {}),
             "variables": {
                 name: value
                 for name, value in self.servers[0].command.variables.items()

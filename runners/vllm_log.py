@@ -191,7 +191,9 @@ def facts(text: str) -> dict[str, str | int | float]:
 
     Returns:
         `version`, `kv_cache_tokens`, `weights_gib` (one GPU's), `graph_gib`, `attention`,
-        `custom_all_reduce` ("off: why" where the engine switched it off by itself).
+        `custom_all_reduce` ("off: why" where the engine switched it off by itself), `all_reduce`
+        (what sums over the tensor-parallel group, in the order in which it is asked: CUSTOM is the
+        engine's own kernel).
     """
     out: dict[str, str | int | float] = {}
     version = re.search(r"Initializing a V1 LLM engine \(v([^)]+)\)", text)
@@ -212,4 +214,7 @@ def facts(text: str) -> dict[str, str | int | float]:
     off = re.search(r"Custom allreduce is disabled ([^\n]+)", text)
     if off:
         out["custom_all_reduce"] = f"off: {off[1].strip()[:200]}"
+    sums = re.search(r"Using \[([^\]\n]*)\] all-reduce backends .*for group 'tp", text)
+    if sums:
+        out["all_reduce"] = ", ".join(re.findall(r"\w+", sums[1]))
     return out

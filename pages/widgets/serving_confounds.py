@@ -19,7 +19,7 @@ _NO_FACTOR = frozenset(
 )
 # follow from the arm's link, kernel and cores, which are told as what was asked for
 _MEANT = frozenset(
-    {"NCCL_P2P_DISABLE", "custom_all_reduce", "workers", "VLLM_CPU_OMP_THREADS_BIND"}
+    {"NCCL_P2P_DISABLE", "custom_all_reduce", "all_reduce", "workers", "VLLM_CPU_OMP_THREADS_BIND"}
 )
 _SIZE = frozenset({"tp", "replicas", "cpu_cores"})
 _WORDS = {

@@ -213,6 +213,19 @@ def test_facts_of_a_log() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("backends", "found"), [("'CUSTOM', 'PYNCCL'", "CUSTOM, PYNCCL"), ("'PYNCCL'", "PYNCCL")]
+)
+def test_a_log_tells_what_sums_over_the_group(backends: str, found: str) -> None:
+    text = (
+        "(Worker pid=7) INFO [c.py:264] Using ['PYNCCL'] all-reduce backends (in dispatch order) "
+        "for group 'dp:0' out of potential backends: ['CUSTOM', 'PYNCCL'].\n"
+        f"(Worker pid=7) INFO [c.py:264] Using [{backends}] all-reduce backends (in dispatch "
+        "order) for group 'tp:0' out of potential backends: ['CUSTOM', 'SYMM_MEM', 'PYNCCL'].\n"
+    )
+    assert facts(text) == {"all_reduce": found}
+
+
 def serving(arm: dict[str, Any], **changes: Any) -> ServingSpec:
     spec = parse_spec({"kind": "serving", "model": "own/model", "arm": arm, **changes})
     assert isinstance(spec, ServingSpec)
