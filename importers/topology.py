@@ -14,6 +14,12 @@ from importers.topology_table import Table, find_tables
 from models.errors import UnreadableFile
 from models.result import Gpu, Measurement, Result, Tool
 
+_APART = (
+    "peer_access_apart",
+    "Which table of links and which table of peer access are of one machine cannot be told from "
+    "this text: they are kept apart. Paste one machine at a time.",
+)
+
 
 def looks_like(text: str) -> bool:
     """Whether a link or peer access table stands in the text."""
@@ -49,19 +55,45 @@ def read(text: str, name: str = "") -> list[Result]:
 
 
 def _hosts(tables: Sequence[Table]) -> list[list[Table]]:
-    """Tables that describe one host: at most one of links and one of peer access, same GPUs."""
+    """Tables that describe one host: at most one of links and one of peer access, same GPUs.
+
+    The n-th table of one kind joins the n-th of the other where each kind stands as often and the
+    order leaves no doubt. Elsewhere tables of like machines stay apart and say so: peer access of
+    another machine would be worse than none.
+    """
+    if (pairs := _paired(tables)) is not None:
+        return pairs
     hosts: list[list[Table]] = []
-    for table in tables:
-        current = hosts[-1] if hosts else None
-        if (
-            current is None
-            or current[0].names != table.names
-            or any(other.is_p2p == table.is_p2p for other in current)
-        ):
-            hosts.append([table])
-        else:
-            current.append(table)
-    return hosts
+    for names in dict.fromkeys(tuple(table.names) for table in tables):
+        at = [k for k, table in enumerate(tables) if tuple(table.names) == names]
+        like = [tables[k] for k in at]
+        together = at[-1] - at[0] == len(at) - 1
+        joined = _paired(like) if together else None
+        if joined is None:
+            joined = [[table] for table in like]
+            if len({table.is_p2p for table in like}) > 1:
+                for table in like:
+                    table.problems.append(_APART)
+        hosts += joined
+    return sorted(hosts, key=lambda host: host[0].line)
+
+
+def _paired(tables: Sequence[Table]) -> list[list[Table]] | None:
+    """Each table of links with its table of peer access; None where the order leaves a doubt.
+
+    Both kinds in turn, or all of one kind before all of the other.
+    """
+    kinds = [table.is_p2p for table in tables]
+    links = [table for table in tables if not table.is_p2p]
+    access = [table for table in tables if table.is_p2p]
+    in_turn = all(here != there for here, there in pairwise(kinds))
+    in_blocks = sum(here != there for here, there in pairwise(kinds)) == 1
+    if len(links) != len(access) or not (in_turn or in_blocks):
+        return None
+    pairs = list(zip(links, access, strict=True))
+    if any(one.names != other.names for one, other in pairs):
+        return None
+    return [sorted(pair, key=lambda table: table.line) for pair in pairs]
 
 
 def _result(tables: Sequence[Table], name: str) -> Result:

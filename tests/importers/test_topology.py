@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from importers import nvlink, topology
 from models.errors import UnreadableFile
-from models.result import dump, parse
+from models.result import Result, dump, parse
 
 STUDY = (
     "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
@@ -263,6 +263,67 @@ def test_peer_access_and_link_status_join_the_links_of_the_same_paste() -> None:
     ]
     assert facts[0]["product"] == "NVIDIA RTX A6000"
     assert [notice.code for notice in result.warnings] == ["fewer_links", "inactive_links"]
+
+
+def table_of(code: str, n: int = 2) -> str:
+    names = [f"GPU{k}" for k in range(n)]
+    rows = ["\t".join([names[i], *(" X " if i == j else code for j in range(n))]) for i in range(n)]
+    return "\t" + "\t".join(names) + "\n" + "\n".join(rows) + "\n\n"
+
+
+def told_of(result: Result) -> tuple[str | None, str | None]:
+    """Link and peer access of the first pair."""
+    return (
+        result.links[0][1] if result.links else None,
+        result.p2p[0][1] if result.p2p else None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("codes", "machines"),
+    [
+        # all of one kind first, then all of the other
+        ("NV4 SYS OK NS", [("NV4", "OK"), ("SYS", "NS")]),
+        ("OK NS NV4 SYS", [("NV4", "OK"), ("SYS", "NS")]),
+        ("NV1 NV2 NV4 OK NS GNS", [("NV1", "OK"), ("NV2", "NS"), ("NV4", "GNS")]),
+        # machine by machine
+        ("NV4 OK SYS NS", [("NV4", "OK"), ("SYS", "NS")]),
+        ("OK NV4 NS SYS", [("NV4", "OK"), ("SYS", "NS")]),
+    ],
+)
+def test_peer_access_joins_the_links_of_its_own_machine(
+    codes: str, machines: list[tuple[str, str]]
+) -> None:
+    results = topology.read("".join(map(table_of, codes.split())))
+    assert [told_of(result) for result in results] == machines
+    assert not any(result.warnings for result in results)
+
+
+@pytest.mark.parametrize(
+    "codes", ["NV4 SYS OK", "NV4 OK SYS", "NV4 OK NS", "NV4 SYS OK NS NV8 GNS NV12"]
+)
+def test_peer_access_of_an_unknown_machine_is_kept_apart_and_said_to_be(codes: str) -> None:
+    results = topology.read("".join(map(table_of, codes.split())))
+    assert [next(filter(None, told_of(result))) for result in results] == codes.split()
+    for result in results:
+        (notice,) = result.warnings
+        assert notice.code == "peer_access_apart"
+        assert "cannot be told from this text" in notice.text
+
+
+def test_machines_of_unlike_size_are_told_apart_by_it() -> None:
+    text = table_of("NV4", 4) + table_of("SYS", 2) + table_of("OK", 4) + table_of("NS", 2)
+    assert [told_of(result) for result in topology.read(text)] == [("NV4", "OK"), ("SYS", "NS")]
+    text = table_of("NV4", 4) + table_of("OK", 4) + table_of("SYS", 2)
+    results = topology.read(text)
+    assert [told_of(result) for result in results] == [("NV4", "OK"), ("SYS", None)]
+    assert not any(result.warnings for result in results)
+    # another machine in between: of which machine of four is this?
+    apart = topology.read(table_of("NV4", 4) + table_of("SYS", 2) + table_of("OK", 4))
+    assert [told_of(result) for result in apart] == [("NV4", None), ("SYS", None), (None, "OK")]
+    assert [[notice.code for notice in result.warnings] for result in apart] == [
+        ["peer_access_apart"], [], ["peer_access_apart"],
+    ]  # fmt: skip
 
 
 def test_a_single_gpu_of_a_peer_access_table_is_told_by_the_legend() -> None:
