@@ -1,7 +1,9 @@
 """Which machine the Hardware page shows: this one as last read, a stored one, or a pasted one."""
 
+import hashlib
 import json
 import uuid
+from itertools import count
 from typing import Any
 
 import pandas as pd
@@ -19,11 +21,12 @@ from pages.widgets.badges import plain
 from runners.spec import TopologySpec
 from settings import settings
 
-# described machines are kept for this visitor only in demo mode: a list of JSON texts
+# described machines are kept for this visitor only in demo mode: one dict a paste, newest last,
+# with the hash of its text and its machines as JSON texts
 _VISITOR = "hardware-described"
 UNSAVED = "pasted"
 _SHOWN = "hardware-pastes-shown"  # how many pastes of this visitor were shown
-_OFFERED = 64  # machines of one text
+_OFFERED = 64  # machines of one text; in demo mode of one visitor
 _READINGS = 50  # of one machine that are looked at for the one before
 _TOKEN = "hardware-token"  # noqa: S105  (an idempotency token, no secret)
 PASTE_HELP = (
@@ -63,7 +66,8 @@ def is_here(result: Result) -> bool:
 def choose() -> Result | None:
     """Draw the choice of machine; returns the machine to show, None where there is none."""
     frame = known()
-    visitors = _visitors()
+    pastes = _visitors()
+    visitors = {code: machine for paste in pastes for code, machine in paste.items()}
     labels = {
         code: f"Pasted machine{_place(k, len(visitors))} (not stored)"
         for k, code in enumerate(visitors)
@@ -74,8 +78,8 @@ def choose() -> Result | None:
     ids = list(labels)
     if start is None:
         return None
-    if visitors and not asked:
-        start = UNSAVED
+    if pastes and not asked:
+        start = next(iter(pastes[-1]))
     chosen = st.selectbox(
         "Machine", ids, index=ids.index(start), format_func=labels.get, key=f"machine-{start}"
     )
@@ -83,7 +87,7 @@ def choose() -> Result | None:
         st.query_params["runs"] = str(chosen)
         st.rerun()
     if chosen in visitors:
-        _offer_others(chosen, visitors)
+        _offer_others(chosen, next(paste for paste in pastes if chosen in paste))
         return visitors[chosen]
     try:
         shown = runs.load(store.engine(), str(chosen))
@@ -94,13 +98,40 @@ def choose() -> Result | None:
     return shown
 
 
-def _visitors() -> dict[str, Result]:
-    """Machines that a demo's visitor pasted: code -> machine."""
-    kept = st.session_state.get(_VISITOR) or []
-    return {
-        UNSAVED if k == 0 else f"{UNSAVED}-{k + 1}": parse(json.loads(text))
-        for k, text in enumerate(kept)
-    }
+def _visitors() -> list[dict[str, Result]]:
+    """Machines that a demo's visitor pasted, one dict a paste: code -> machine."""
+    numbers = count(1)
+    return [
+        {_code(next(numbers)): parse(json.loads(text)) for text in paste["machines"]}
+        for paste in st.session_state.get(_VISITOR) or []
+    ]
+
+
+def _code(number: int) -> str:
+    return UNSAVED if number == 1 else f"{UNSAVED}-{number}"
+
+
+def _keep_for_visitor(data: bytes, machines: list[Result]) -> str:
+    """Keep the machines of one text beside those of earlier ones; the code of the first of them.
+
+    Raises:
+        UnreadableFile: There is no room for more.
+    """
+    pastes = st.session_state.get(_VISITOR) or []
+    sha256 = hashlib.sha256(data).hexdigest()
+    before = 0
+    for paste in pastes:
+        if paste["sha256"] == sha256:
+            return _code(before + 1)
+        before += len(paste["machines"])
+    if before and before + len(machines) > _OFFERED:
+        raise UnreadableFile(
+            f"This demo keeps {_OFFERED} pasted machines, and {before} are here already.",
+            "Load the page anew: it forgets them.",
+        )
+    texts = [json.dumps(dump(machine)) for machine in machines[:_OFFERED]]
+    st.session_state[_VISITOR] = [*pastes, {"sha256": sha256, "machines": texts}]
+    return _code(before + 1)
 
 
 def _place(k: int, count: int) -> str:
@@ -280,9 +311,8 @@ def keep(data: bytes, name: str) -> tuple[str, str]:
     if settings().read_only:
         if kind == "p2p":
             store.refuse_read_only()
-        machines = [result for result in kept if result.kind == "topology"][:_OFFERED]
-        st.session_state[_VISITOR] = [json.dumps(dump(machine)) for machine in machines]
-        return kind, UNSAVED
+        machines = [result for result in kept if result.kind == "topology"]
+        return kind, _keep_for_visitor(data, machines)
     try:
         ids = runs.store_all(store.engine(), kept, raw=data, raw_name=name or "pasted.txt")
         return kind, ids[0]

@@ -313,6 +313,32 @@ def test_link_counts_alone_show_no_placement(page: Callable[..., AppTest]) -> No
     assert "Placement" not in [one.value for one in at.subheader]
 
 
+def test_a_later_paste_in_a_demo_leaves_the_earlier_one(
+    database: Engine, page: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINKWORTH_READ_ONLY", "1")
+    monkeypatch.setattr(hardware_source, "_OFFERED", 2)
+    settings.cache_clear()
+    try:
+        at = page()
+        for text, code in ((PASTED, "pasted"), (OTHER, "pasted-2"), (PASTED, "pasted")):
+            at.text_area(key="pasted-text").set_value(text)
+            at.button(key="describe").click().run()
+            assert not at.exception
+            assert param(at, "runs") == code  # a text that was pasted before is not kept twice
+        assert "3 GPUs, 3 pairs" in texts(at)
+        assert not [one for one in at.segmented_control if "machine" in str(one.key)]
+        at.selectbox[0].set_value("pasted-2").run()
+        assert "2 GPUs, 1 pair: 1x NV12 (12 NVLinks)." in texts(at)
+        # no room for a third
+        at.text_area(key="pasted-text").set_value(OTHER.replace("NV12", "NV4"))
+        at.button(key="describe").click().run()
+        assert at.error[0].value == "This demo keeps 2 pasted machines, and 2 are here already."
+        assert "1x NV12" in texts(at)
+    finally:
+        settings.cache_clear()
+
+
 def test_a_demo_shows_a_pasted_machine_and_stores_and_starts_nothing(
     database: Engine, page: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,12 +356,15 @@ def test_a_demo_shows_a_pasted_machine_and_stores_and_starts_nothing(
         at.text_area(key="pasted-text").set_value(PASTED + "\n" + OTHER)
         at.button(key="describe").click().run()
         assert "3 GPUs, 3 pairs" in texts(at)
-        at.segmented_control(key="machine-of-text-pasted").set_value("pasted-2").run()
+        # the first paste's machine stands beside the two of the second
+        assert param(at, "runs") == "pasted-2"
+        at.segmented_control(key="machine-of-text-pasted-2").set_value("pasted-3").run()
         assert not at.exception
         assert "2 GPUs, 1 pair: 1x NV12 (12 NVLinks)." in texts(at)
-        assert at.selectbox[0].options[:2] == [
-            "Pasted machine 1 of 2 (not stored)",
-            "Pasted machine 2 of 2 (not stored)",
+        assert at.selectbox[0].options[:3] == [
+            "Pasted machine 1 of 3 (not stored)",
+            "Pasted machine 2 of 3 (not stored)",
+            "Pasted machine 3 of 3 (not stored)",
         ]
         assert runs.count(database) == before
         with pytest.raises(ReadOnly):
