@@ -75,8 +75,11 @@ PRESETS: dict[str, Preset] = {
         Preset(
             "purchase",
             "Purchase",
-            "Everything a decision needs: a sweep to concurrency 16, long and short outputs, wrong "
-            "inputs, three arms, two starts each, and two hours of sustained load.",
+            "Everything a decision between two GPUs' layouts needs: TP=2 with the link on, off and "
+            "without the engine's own all-reduce, beside TP=1 and one TP=1 server a GPU; a sweep "
+            "to concurrency 16, long and short outputs, wrong inputs, two starts of each arm and "
+            "two hours of sustained load on each. Choose two GPUs; leave out TP=1 where one GPU "
+            "cannot hold the model.",
             (
                 *_CORE,
                 load(8),
@@ -88,7 +91,7 @@ PRESETS: dict[str, Preset] = {
             rounds=4,
             starts=2,
             soak_hours=2,
-            arms=("link-off", "link-on", "no-custom-all-reduce"),
+            arms=("link-off", "link-on", "no-custom-all-reduce", "tp1", "replicas"),
         ),
         Preset(
             "overnight",

@@ -113,24 +113,45 @@ def test_on_the_cpu_an_evaluation_compares_tp_1_and_2(database: Engine, with_vll
     assert order == ["tp1", "tp2", "tp2", "tp1", "tp1", "tp2"]
 
 
-def test_on_two_gpus_the_purchase_preset_has_three_arms_and_a_soak(
-    database: Engine, with_vllm: None, with_gpus: None
+def test_on_two_gpus_the_purchase_preset_has_five_arms_and_a_soak(
+    database: Engine, with_vllm: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(serving_form, "host_gpus", lambda: GPUS[:2])
     at = form("render_evaluation", preset="purchase")
+    assert "cannot run" not in said(at)
     jobs = planned(at)
     serving = [job for job in jobs if job["spec"]["kind"] == "serving"]
     assert {job["evaluation"]["arm"] for job in serving} == {
         "link-off",
         "link-on",
         "no-custom-all-reduce",
+        "tp1",
+        "replicas",
     }
-    assert len(serving) == 9  # two starts of each, and one with short memory
+    assert len(serving) == 15  # two starts of each, and one with short memory
     assert serving[-1]["spec"]["workloads"][0]["scenario"] == "pressure"
-    assert [job["order"] for job in jobs] == list(range(12))
-    assert [job["spec"]["kind"] for job in jobs[-3:]] == ["soak"] * 3
+    assert [job["order"] for job in jobs] == list(range(20))
+    assert [job["spec"]["kind"] for job in jobs[-5:]] == ["soak"] * 5
     scenarios = {load["scenario"] for load in serving[0]["spec"]["workloads"]}
     assert {"long_output", "short_output", "abnormal"} <= scenarios
-    assert serving[0]["spec"]["arm"]["gpus"] == ["GPU-aaaa0", "GPU-aaaa1"]
+    arms = {job["evaluation"]["arm"]: job["spec"]["arm"] for job in serving}
+    pair = ["GPU-aaaa0", "GPU-aaaa1"]
+    assert {name: arm["gpus"] for name, arm in arms.items()} == {
+        **dict.fromkeys(arms, pair),
+        "tp1": pair[:1],
+    }
+    assert (arms["replicas"]["tp"], arms["replicas"]["replicas"]) == (1, 2)
+    # two hours on each arm are in what is expected
+    assert sum(job["expected_s"] for job in jobs) > 5 * 2 * 3600
+
+
+def test_on_one_gpu_the_purchase_preset_keeps_what_can_run(
+    database: Engine, with_vllm: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving_form, "host_gpus", lambda: GPUS[:1])
+    at = form("render_evaluation", preset="purchase")
+    assert "With 1 GPU(s) these arms of the preset cannot run: TP=2, link off, TP=2" in said(at)
+    assert {job["evaluation"]["arm"] for job in planned(at)} == {"tp1"}
 
 
 def test_the_published_preset_repeats_prompts_flags_and_model(

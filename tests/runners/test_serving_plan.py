@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import InvalidSpec
+from models.layouts import alike, questions
 from runners.evaluation_serving import (
     ArmPlan,
     fill_jobs,
@@ -117,6 +118,19 @@ def test_every_preset_makes_valid_jobs_on_four_gpus(name: str) -> None:
     if preset.soak_hours:
         soaks = soak_jobs(arms, load(4), hours=preset.soak_hours, **COMMON)
         assert all(job["time_limit_s"] > job["spec"]["duration_s"] for job in soaks)
+
+
+def test_a_purchase_on_two_gpus_asks_whether_tp_pays_and_splits_the_links_gain() -> None:
+    arms = arms_for(PRESETS["purchase"].arms, [0, 1])
+    layouts = alike({arm.name: {"arm": arm.arm} for arm in arms})
+    asked = {one.code: (one.reference, one.other) for one in questions(layouts)}
+    assert asked == {
+        "larger": ("tp1", "link-on"),
+        "replicas": ("replicas", "link-on"),
+        "both": ("link-off", "link-on"),
+        "link": ("link-off", "no-custom-all-reduce"),
+        "kernel": ("no-custom-all-reduce", "link-on"),
+    }
 
 
 def test_an_arm_that_needs_more_gpus_than_there_are_says_so() -> None:
