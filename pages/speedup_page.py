@@ -26,6 +26,7 @@ from pages.widgets.speedup_cases import (
     with_runs,
 )
 from pages.widgets.speedup_frames import CLOCKS, clocks_of
+from pages.widgets.speedup_names import choices
 
 MANY = 6  # as many colours as the palette has
 AT_FIRST = 4
@@ -127,7 +128,7 @@ def _pick(cases: list[Case], of_runs: list[str]) -> list[str]:
         "Cases",
         list(by_code),
         default=asked or of_runs or default,
-        format_func={case.code: case.label for case in cases}.__getitem__,
+        format_func=dict(zip(by_code, choices(cases), strict=True)).__getitem__,
         max_selections=MANY,
         key="speedup-cases",
         help="One model, load and link on one host. Measured and published ones may be laid side "

@@ -46,6 +46,48 @@ def in_order(case: Named) -> tuple[object, ...]:
     )
 
 
+def choices(cases: Sequence[Named]) -> list[str]:
+    """Names for a choice, where a phone shows some forty characters: what tells apart comes first.
+
+    A part of a name tells cases apart where another case has another one in its place and all else
+    the same.
+
+    Args:
+        cases: All that are offered, `tell_apart` done.
+
+    Returns:
+        One name a case, in their order, with the parts of its label and no others.
+    """
+    parts = [_parts(case) for case in cases]
+    values: dict[tuple[str, tuple[str, ...]], set[str]] = {}
+    for own in parts:
+        for name in own:
+            values.setdefault((name, _rest(own, name)), set()).add(own[name])
+    names = []
+    for own in parts:
+        telling = [name for name in own if len(values[name, _rest(own, name)]) > 1]
+        ordered = [*telling, *(name for name in own if name not in telling)]
+        names.append(" · ".join(own[name] for name in ordered if own[name]))
+    return names
+
+
+def _parts(case: Named) -> dict[str, str]:
+    """A label's parts by what they say, in the order in which a choice names them."""
+    known = {
+        "model": case.model,
+        "link": f"link {case.link}" if case.link else "",
+        "batch": f"batch {case.batch}",
+        "kv": f"KV {case.kv_len:,}" if case.kv_len else "",
+    }
+    rest = [word for word in case.label.split(" · ") if word not in (*known.values(), case.host)]
+    return known | {"further": " · ".join(rest), "host": case.host}
+
+
+def _rest(parts: dict[str, str], name: str) -> tuple[str, ...]:
+    """All but one part; the mark of a study or host counts only where it is what is looked at."""
+    return tuple(said for other, said in parts.items() if other not in (name, "further"))
+
+
 def _of_study(case: Named) -> str:
     return case.study or ""
 

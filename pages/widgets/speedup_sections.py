@@ -260,10 +260,12 @@ def _at_most(part: pd.DataFrame) -> str:
 def conditions(engine: Engine, cases: Cases) -> None:
     """Any two runs of the chosen cases, condition by condition."""
     choices: dict[str, str] = {}
+    names = speedup_frames.short_rows(cases)
     for case in cases:
         for tp, point in sorted(case.points.items()):
             # a run of several batches goes by the first of them that was chosen
-            choices.setdefault(point.run_id, speedup_frames.row_label(case, tp))
+            name = names[speedup_frames.row_label(case, tp)]
+            choices.setdefault(point.run_id, name if len(cases) > 1 else f"TP={tp} · {case.label}")
     if len(choices) < 2:
         return
     finding.heading("Conditions side by side")
