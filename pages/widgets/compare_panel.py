@@ -15,17 +15,17 @@ from models.errors import NotFound
 from models.metrics import METRICS
 from models.result import Result
 from models.side_by_side import Row
-from models.step_clocks import in_words
 from models.step_clocks import words as clock_words
 from pages.charts import compare as drawing
 from pages.widgets.badges import badge
-from pages.widgets.downloads import chart, table
+from pages.widgets.compare_table import numbers, stacked
+from pages.widgets.downloads import UNKNOWN, chart, table
 from pages.widgets.plain import plain
 
 MOST = 6  # one colour each
-_SIGNS = {True: "▲ better", False: "▼ worse"}
 _FIRST = ("output_throughput", "decode_step", "allreduce_latency")  # what is drawn at first
 _WIDEST = 36  # characters of a column's name
+_MOST_ROWS, _MOST_HIGH = 12, 640  # rows that are shown whole; the height in pixels of more
 
 
 def render(engine: Engine, run_ids: Sequence[str]) -> None:
@@ -189,24 +189,13 @@ def _all_quantities(rows: Sequence[Row], results: Sequence[Result], labels: Sequ
         "Changes are against the first run that has the quantity, medians over rounds; where there "
         "are fewer than three rounds they show a direction, no more."
     )
-    names = list(frame.columns)
-    told = ["quantity", "statistic", "where", "unit"]
-    config = {
-        name: st.column_config.NumberColumn(_short(name), format="%.4g")
-        if name in labels
-        else st.column_config.TextColumn(_short(name))
-        for name in names
-        if name not in (*told, "as")
-    }
-    config["quantity"] = st.column_config.TextColumn(width=130)
-    config["where"] = st.column_config.TextColumn(width=165)
+    words = f"{len(frame)} quantities of {len(labels)} runs"
     table(
-        frame,
-        "compare-numbers",
-        f"{len(frame)} quantities of {len(labels)} runs",
-        column_order=[*told, *(name for name in names if name not in (*told, "as")), "as"],
-        column_config=config,
-    )
+        stacked(rows, labels), "compare-numbers", words,
+        is_wrapped=True, height=_height(len(frame)), file=frame,
+    )  # fmt: skip
+    with st.expander("Every column, to sort and search"):
+        _every_column(frame, labels, words)
     left, right = st.columns(2)
     left.download_button(
         "JSON", data=lambda: as_json(rows, results, labels), file_name="linkworth-compare.json",
@@ -226,6 +215,34 @@ def _all_quantities(rows: Sequence[Row], results: Sequence[Result], labels: Sequ
     _conversions(rows, results, labels)
 
 
+def _height(n_rows: int) -> int | str:
+    """A long table scrolls in itself: what stands below it must be found too."""
+    return _MOST_HIGH if n_rows > _MOST_ROWS else "auto"
+
+
+def _every_column(frame: pd.DataFrame, labels: Sequence[str], words: str) -> None:
+    """All columns beside each other, for a wide screen."""
+    names = list(frame.columns)
+    told = ["quantity", "statistic", "where", "unit"]
+    config = {
+        name: st.column_config.NumberColumn(_short(name), format="%.4g")
+        if name in labels
+        else st.column_config.TextColumn(_short(name))
+        for name in names
+        if name not in (*told, "as")
+    }
+    config["quantity"] = st.column_config.TextColumn(width=130)
+    config["where"] = st.column_config.TextColumn(width=165)
+    st.dataframe(
+        frame,
+        hide_index=True,
+        column_order=[*told, *(name for name in names if name not in (*told, "as")), "as"],
+        column_config=config,
+        placeholder=UNKNOWN,
+        alt=words,
+    )
+
+
 def _short(name: str) -> str:
     """A run's name above a column of figures."""
     return name if len(name) <= _WIDEST else f"{name[: _WIDEST - 1].rstrip()}…"
@@ -235,35 +252,6 @@ def _conversions(rows: Sequence[Row], results: Sequence[Result], labels: Sequenc
     found = [item for row in rows for item in side_by_side.converted(row, results)]
     for run, target, value, words in found:
         st.caption(plain(f"{labels[run]} as {describe(target)}: {value:.4g} ms. {words}", 1000))
-
-
-def numbers(rows: Sequence[Row], labels: Sequence[str]) -> pd.DataFrame:
-    """The comparison as a table: quantity, unit, a column a run, change and its direction."""
-    found = []
-    for row in rows:
-        known = METRICS[row.metric]
-        line: dict[str, object] = {"quantity": known.label, "statistic": row.statistic}
-        line["where"] = ", ".join(in_words(name, value) for name, value in row.dims.items())
-        line["unit"] = row.unit
-        line["as"] = ", ".join(row.meanings)
-        for label, cell in zip(labels, row.cells, strict=True):
-            line[label] = None if cell is None else cell.value
-        for index in range(1, len(labels)):
-            line[f"change of {labels[index]}"] = _change_words(row, index)
-        found.append(line)
-    return pd.DataFrame(found)
-
-
-def _change_words(row: Row, index: int) -> str:
-    if row.reason is not None:
-        return "not comparable"
-    change = row.change_pct(index)
-    if change is None or index == row.base:
-        return ""
-    direction = METRICS[row.metric].direction
-    if direction == "none" or round(change, 1) == 0:
-        return f"{change:+.1f} %"
-    return f"{change:+.1f} % {_SIGNS[(change > 0) == (direction == 'higher')]}"
 
 
 def as_json(rows: Sequence[Row], results: Sequence[Result], labels: Sequence[str]) -> str:

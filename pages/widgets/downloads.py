@@ -45,7 +45,7 @@ def table(
         key: Unique stem of the widget keys.
         column_config: As in st.dataframe.
         column_order: As in st.dataframe.
-        height: As in st.dataframe.
+        height: As in st.dataframe; "auto" shows all of a wrapped table.
         is_wrapped: Sentences in the cells: all of them are shown, on several lines.
         file: What the CSV holds, where that is more than what is shown: numbers behind words.
     """
@@ -54,9 +54,10 @@ def table(
     if is_wrapped:
         shown = frame[column_order] if column_order else frame
         cells = shown.astype(object).where(shown.notna(), UNKNOWN)
-        # cells of this kind of table read markdown
+        # cells and headers of this kind of table read markdown
         cells = cells.map(lambda cell: plain(cell, _MOST_CELL) if isinstance(cell, str) else cell)
-        st.table(cells, hide_index=True, alt=alt)
+        cells = cells.rename(columns=plain)
+        st.table(cells, hide_index=True, alt=alt, height="content" if height == "auto" else height)
     else:
         st.dataframe(
             frame,

@@ -7,7 +7,7 @@ from db import runs
 from db.engine import Engine
 from models.conditions import Difference, counted, differences, explanations, said
 from models.result import Result
-from pages.widgets import pcie_load
+from pages.widgets import finding, pcie_load
 from pages.widgets.badges import badge
 from pages.widgets.downloads import table
 from pages.widgets.plain import plain
@@ -54,13 +54,31 @@ def render(engine: Engine, left_id: str, right_id: str, *, key: str = "condition
         return
     words = counted(len(rows), sum(row.weight == "high" for row in rows))
     st.caption(f"{words}. What one run does not state may be the same there or not.")
+    everything = frame(rows)
     table(
-        frame(rows),
+        everything,
         f"conditions-{left_id[:8]}-{right_id[:8]}",
         words,
         key=key,
+        # three columns fit a phone; why a condition matters is said below, once for all it holds of
+        column_order=["condition", "left", "right"],
         is_wrapped=True,
+        file=everything,
     )
+    for sentence in reasons(rows):
+        finding.say(f"- {sentence}")
+
+
+def reasons(rows: list[Difference]) -> list[str]:
+    """Why conditions matter, as markdown: each reason once with all conditions that it holds of."""
+    named: dict[tuple[str, str, str], list[str]] = {}
+    for row in rows:
+        named.setdefault((row.why, WEIGHTS[row.weight], GROUPS[row.group]), []).append(row.name)
+    return [
+        f"**{plain(', '.join(names), 600)}** ({place}, {weight})"
+        + (f": {plain(why, 1000)}" if why else ".")
+        for (why, weight, place), names in named.items()
+    ]
 
 
 def frame(rows: list[Difference]) -> pd.DataFrame:

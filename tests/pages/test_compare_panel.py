@@ -16,7 +16,7 @@ from importers.files import File, expand, read_each
 from models import side_by_side
 from models.result import dumps
 from pages.charts import compare as drawing
-from pages.widgets import bundle_panel, compare_panel
+from pages.widgets import bundle_panel, compare_panel, compare_table
 from pages.widgets.import_store import store
 
 FIXTURES = Path(__file__).parents[1] / "importers" / "fixtures"
@@ -87,6 +87,33 @@ def test_conditions_come_first_then_chart_and_table(panel: Panel, stored: Stored
     assert throughput[labels[0]] == 150.0
     assert throughput[f"change of {labels[1]}"] == "+241.3 % ▲ better"
     assert charts(at)
+
+
+def test_values_and_their_change_stand_in_a_cell_a_run(panel: Panel, stored: Stored) -> None:
+    at = panel(stored("vllm/0.8/appended.json"))
+    shown = at.table[-1].value
+    labels = ["1: vLLM serving benchmark", "2: vLLM serving benchmark"]
+    assert list(shown) == ["quantity", *labels]  # three columns fit a phone
+    row = shown[shown["quantity"] == "Output throughput (tok/s)"].iloc[0]
+    assert row[labels].tolist() == ["150", "512 (+241.3 % ▲ better)"]
+    # nothing is lost: all columns can be sorted and searched
+    assert "Every column, to sort and search" in [expander.label for expander in at.expander]
+    every = at.dataframe[-1].value
+    assert len(every) == len(shown)
+    assert {"statistic", "where", "unit", "as"} <= set(every)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (0.0, "0"), (8.34, "8.34"), (8.3412345, "8.341"), (150.0, "150"), (12345.6, "12,346"),
+        (0.012345, "0.01235"), (-1.5, "-1.5"), (1e-6, "1e-06"), (2.5e12, "2.5e+12"), (100.0, "100"),
+    ],
+)  # fmt: skip
+def test_a_number_is_read_with_four_digits(value: float, said: str) -> None:
+    cell = side_by_side.Cell(value, 3, "d")
+    row = side_by_side.Row("ttft", "mean", {}, (cell, None), None, None)
+    assert compare_table.stacked([row], ["a", "b"]).iloc[0].tolist()[1:] == [said, None]
 
 
 def test_the_chart_follows_the_chosen_quantity(panel: Panel, stored: Stored) -> None:

@@ -1,6 +1,7 @@
 import altair as alt
 import pandas as pd
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from pages.charts import theme
 from pages.widgets.downloads import picture
@@ -50,3 +51,16 @@ def _luminance(colour: str) -> float:
 def test_contrast_on_both_themes(colour: str, background: str) -> None:
     one, other = sorted((_luminance(colour), _luminance(background)))
     assert (other + 0.05) / (one + 0.05) >= 3
+
+
+def test_a_name_above_a_wrapped_column_is_no_markup() -> None:
+    script = (
+        "import pandas as pd\n"
+        "from pages.widgets.downloads import table\n"
+        "table(pd.DataFrame({'**loud** [x](http://y.z)': ['**a**']}), 'n', 'w', is_wrapped=True)\n"
+    )
+    at = AppTest.from_string(script).run()
+    assert not at.exception
+    shown = at.table[0].value
+    assert list(shown) == [r"\*\*loud\*\* \[x\](http:⁠//y.z)"]
+    assert shown.iloc[0, 0] == r"\*\*a\*\*"

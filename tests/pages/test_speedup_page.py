@@ -249,7 +249,12 @@ def test_conditions_of_any_two_runs_stand_side_by_side(database):
     assert not at.exception
     frame = at.table[0].value
     assert frame["condition"].tolist()[:2] == ["OMP_NUM_THREADS", "python"]
-    assert frame["why it matters"][0]
+    assert list(frame) == ["condition", "left", "right"]  # no more fit a phone
+    said = [line.value for line in at.markdown if line.value.startswith("- **")]
+    assert said[0].startswith("- **OMP_NUM_THREADS** (found on the machine, known to matter): ")
+    assert "made the faster host the slower one" in said[0]
+    named = " ".join(line.partition("** (")[0] for line in said)
+    assert all(name in named for name in frame["condition"])
     assert len(environment_compare.offer(database, left, right)) == 2
     same = AppTest.from_string(COMPARE.format(left=left, right=left), default_timeout=20).run()
     assert "No recorded condition differs" in same.success[0].value
