@@ -71,8 +71,8 @@ def load_dims(workload: Workload, replicas: int) -> dict[str, Scalar]:
         "num_prompts": workload.num_prompts,
         "scenario": workload.scenario,
     }
-    if workload.request_rate is not None:
-        dims["request_rate"] = workload.request_rate
+    # as the tool's own figures have it
+    dims["request_rate"] = "inf" if workload.request_rate is None else workload.request_rate
     if replicas > 1:
         dims["replicas"] = replicas
     return {name: value for name, value in dims.items() if value is not None}

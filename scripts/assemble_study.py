@@ -32,16 +32,12 @@ from models.errors import LinkworthError, UnreadableFile  # noqa: E402
 from models.machine import hidden_name  # noqa: E402
 from models.result import Bundle, EvaluationRef, Notice, Result, Study, dump  # noqa: E402
 
-MOST_BYTES = 2_000_000  # six served arms of three rounds, without most of their single gaps
+MOST_BYTES = 1_500_000
 # of samples as many: a spread of 0.02 % must still be found in values that are rounded
 DIGITS = {"measurements": 6, "samples": 6, "facts": 5}
 LINE = 400  # characters of JSON that stay on one line: one measurement
 # a path: its last part says which program or file; the rest only where it lay
 _PATH = re.compile(r"(?<![\w.~/-])(?:~|[A-Za-z]:)?/(?:[\w.+@-]+/)*([\w.+@-]+)")
-# they are nine tenths of a served run's bytes; what was computed from them is kept of every round
-_GAPS_KEPT = (
-    "Single gaps between tokens are kept of round {} alone; their statistics are of every round."
-)
 _NOTED = ("gpu_clocks", "layouts")  # lists in which a program notes something of each round
 
 
@@ -87,9 +83,9 @@ def assemble(
         plan: Tables ``study`` (title, source, summary, claims, limits, notes), ``runs`` (``match``:
             pattern of file names, ``pick``: values that a result's spec must hold, ``drop``: leave
             them out, ``title``, ``evaluation``, ``arm``, ``said``, ``unite``: lists of the spec
-            that become those of all, ``gaps_of_round``: the one round whose single gaps between
-            tokens are kept, said by a notice) and ``facts`` (``match``, ``key``, ``name``,
-            ``leave_out``).
+            that become those of all, ``arms``: only these of the file's arms, ``gaps_of_rounds``:
+            rounds whose single gaps between tokens are kept, said by a notice) and ``facts``
+            (``match``, ``key``, ``name``, ``leave_out``).
         study_id: Id of the study.
         title: Wins over the plan's.
 
@@ -147,12 +143,17 @@ def _ordered(paths: Sequence[Path], parts: Sequence[Mapping[str, Any]]) -> list[
             for result in read[path]
             if result.id not in named
             and all(result.spec.get(key) == value for key, value in part.get("pick", {}).items())
+            and ("arms" not in part or _arm(result) in part["arms"])
         ]
         if not found:
             raise UnreadableFile(f"No result fits the plan's part {dict(part)}.")
         named += [result.id for result in found]
         taken += [] if part.get("drop") else _as_planned(found, part)
     return taken + [item for path in paths for item in read[path] if item.id not in named]
+
+
+def _arm(result: Result) -> str | None:
+    return result.evaluation.arm if result.evaluation else None
 
 
 def _as_planned(results: Sequence[Result], part: Mapping[str, Any]) -> list[Result]:
@@ -171,13 +172,24 @@ def _as_planned(results: Sequence[Result], part: Mapping[str, Any]) -> list[Resu
             arm = part["arm"].format_map(result.spec)
             update["evaluation"] = EvaluationRef(id=evaluation, arm=arm)
         notices = [Notice(code="assembled", text=text) for text in part.get("warnings", [])]
-        if "gaps_of_round" in part:
-            kept = int(part["gaps_of_round"])
-            update["samples"] = [s for s in result.samples if s.metric != "itl" or s.round == kept]
-            notices.append(Notice(code="assembled", text=_GAPS_KEPT.format(kept)))
+        if "gaps_of_rounds" in part:
+            kept = set(part["gaps_of_rounds"])
+            update["samples"] = [s for s in result.samples if s.metric != "itl" or s.round in kept]
+            notices.append(Notice(code="assembled", text=_gaps_words(sorted(kept))))
         update["warnings"] = [*changed.warnings, *notices]
         planned.append(changed.model_copy(update=update))
     return planned
+
+
+def _gaps_words(rounds: Sequence[int]) -> str:
+    """Which gaps between tokens are left: all of them are nine tenths of a served run's bytes."""
+    if not rounds:
+        return "Single gaps between tokens are not kept; their statistics are, of every round."
+    numbers = " and ".join(map(str, rounds))
+    return (
+        f"Single gaps between tokens are kept of round {numbers} alone; their statistics are of "
+        "every round."
+    )
 
 
 def _merged(results: Sequence[Result], study_id: str) -> list[Result]:
@@ -253,7 +265,7 @@ def _known(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lines(value: Any, indent: str) -> str:
-    short = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    short = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     is_numbers = isinstance(value, list) and not any(isinstance(v, dict | list) for v in value)
     is_leaf = not isinstance(value, dict | list) or not value
     if is_leaf or len(short) <= LINE or (is_numbers and not any(map(_is_text, value))):

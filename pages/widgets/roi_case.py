@@ -19,6 +19,7 @@ from pages.widgets.roi_arms import Reader, arm_words
 from pages.widgets.roi_defaults import defaults, old_codes
 from pages.widgets.roi_evidence import weigh
 from pages.widgets.roi_fields import FIELDS, Default, Values, bounded, changed, parse, read
+from pages.widgets.roi_layouts import best_of, pair_of
 from pages.widgets.roi_question import Asked, build
 from pages.widgets.serving_arms import Arm, Group
 
@@ -89,13 +90,17 @@ def first_source(query: Mapping[str, str], found: Mapping[str, Group]) -> str:
 
 
 def usual_pair(reader: Reader, group: Group) -> tuple[str, str]:
-    """The pair to start with: as the author compared, else by the arms' names."""
+    """The pair to start with: as the author compared, else the best layouts, else by names."""
     names = [arm.name for arm in group.arms]
     for arm in group.arms:
         told = [row[1] for row in reader.bare(arm).printed]
         named = [name for name in told if name in names and name != arm.name]
         if named:
             return named[0], arm.name
+    found = best_of(reader, group)
+    best = pair_of(found, group) if found is not None else None
+    if best is not None:
+        return best
     off = [name for name in names if any(word in name.lower() for word in _OFF)]
     if off:
         rest = [name for name in names if name != off[0]]

@@ -19,6 +19,7 @@ from pages.widgets.roi_case import (
     usual_candidate,
     usual_pair,
 )
+from pages.widgets.roi_layouts import best_of, pair_of, pair_words
 from pages.widgets.serving_arms import Arm, Group
 from pages.widgets.serving_loads import LIMIT_HELP
 
@@ -68,7 +69,10 @@ def _arms(reader: Reader, group: Group) -> None:
     rest[HAND] = f"A gain entered by hand · {plain('assumed')}"
     rest[NONE] = "None yet: what could any link bring?"
     with right:
-        roi_state.choose("cand", "Candidate", rest, usual_candidate(second, base, group))
+        other = roi_state.choose("cand", "Candidate", rest, usual_candidate(second, base, group))
+    found = best_of(reader, group)
+    if found is not None and (base, other) == pair_of(found, group):
+        st.caption(pair_words(found))
 
 
 def _label(arm: Arm) -> str:

@@ -106,10 +106,13 @@ def _groups(
         found.append(Group(code, label, first.origin, members))
     places = {group.code: place for place, group in enumerate(found)}
 
-    def order(group: Group) -> tuple[bool, int, int]:
+    def order(group: Group) -> tuple[bool, int, bool, int]:
         is_shipped, rank = _rank(group, shipped)
-        # one's own newest first; what came with the app in the order in which it came
-        return is_shipped, rank, places[group.code] if is_shipped else -places[group.code]
+        if not is_shipped:
+            return False, rank, False, -places[group.code]  # one's own newest first
+        # what came with the app in the order in which it came, but what is sure before what is not
+        is_unsure = any(arm.validity != "valid" for arm in group.arms)
+        return True, rank, is_unsure, places[group.code]
 
     found.sort(key=order)
     if alone:
@@ -262,6 +265,9 @@ def cell_of(row: Any) -> Cell:
     # "online" and "single_stream" say no more than the concurrency does
     if values[0] in _PLAIN_SCENARIOS:
         values[0] = None
+    # no limit on the rate: some rows of one run say so, others leave it out
+    if values[2] == "inf":
+        values[2] = None
     return tuple(values)
 
 

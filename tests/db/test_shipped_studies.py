@@ -11,8 +11,11 @@ from db.seed import seed
 from importers import published, recognise
 from models.result import json_schema
 
-IDS = ("allreduce-on-2-h200", "decode-on-h200", "hardware-2-h200", "one-h200", "two-h200")
-N_RUNS = dict(zip(IDS, (6, 11, 3, 4, 10), strict=True))
+IDS = (
+    *("allreduce-on-2-h200", "decode-on-h200", "hardware-2-h200", "one-h200", "two-h200"),
+    *("served-14b-on-2-h200", "served-1-5b-on-2-h200"),
+)
+N_RUNS = dict(zip(IDS, (6, 11, 3, 4, 10, 7, 9), strict=True))
 # folders of machines, home folders, and what a file's owner or a registry would be called
 TRACES = re.compile(
     r"/(?:work|root|opt|tmp|home|usr|mnt|var|srv)\b|[A-Z]:\\\\|\broot@|://(?!\w*github)"

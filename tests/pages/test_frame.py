@@ -63,6 +63,8 @@ def test_prepare_migrates_and_seeds_once(empty_database: Engine) -> None:
         "hardware-2-h200",
         "one-h200",
         "two-h200",
+        "served-14b-on-2-h200",
+        "served-1-5b-on-2-h200",
     }
 
 

@@ -85,6 +85,24 @@ def test_a_best_layout_with_other_outputs_is_worth_nothing_that_is_told(database
     assert "What the link is worth" not in text
 
 
+def test_a_rate_without_limit_is_one_load_whether_said_or_left_out(database, open_page):
+    for name in ("tp1", "2xtp1", "tp2-link-on", "tp2-link-off"):
+        factor, arm = ARMS[name]
+        result = arm_result(name, factor)
+        result.spec["arm"] = arm
+        if name != "2xtp1":  # the tool says it, figures of several servers leave it out
+            for measured in result.measurements:
+                measured.dims["request_rate"] = "inf"
+        runs.store(database, result)
+    at = open_page("link-ab", evaluation=EVALUATION)
+    assert not at.exception, at.exception
+    assert "against 2 single GPUs, it pays at every concurrency measured." in said(at)
+    (table,) = [frame.value for frame in at.dataframe if "question" in frame.value]
+    rows = table.set_index(["question", "figure"])
+    asked = "TP=2 instead of 2 single GPUs, on the same 2 GPUs"
+    assert (rows.loc[(asked, "TPOT, median (%)")] != "").all()
+
+
 def test_every_question_is_a_row_with_its_intervals(database, open_page):
     keep(database, *ARMS)
     at = open_page("link-ab", evaluation=EVALUATION)

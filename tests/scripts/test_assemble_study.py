@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from models.result import Bundle, Measurement, Result, Samples, Tool, dump
+from models.result import Bundle, EvaluationRef, Measurement, Result, Samples, Tool, dump
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -210,6 +210,47 @@ def test_a_part_may_pick_and_drop(folder):
     assert run(folder) == 0
     measured = [result for result in read(folder).results if result.origin == "measured"]
     assert [result.spec["modes"] for result in measured] == [["graph", "exposed"]]
+
+
+@pytest.mark.parametrize(
+    ("kept", "left", "words"),
+    [
+        ("[1]", [1], "are kept of round 1 alone; their statistics are of every round."),
+        ("[0, 2]", [0, 2], "are kept of round 0 and 2 alone; their statistics"),
+        ("[]", [], "are not kept; their statistics are, of every round."),
+    ],
+)
+def test_single_gaps_between_tokens_may_be_left_out(folder, kept, left, words):
+    def gaps(number):
+        return Samples(metric="itl", unit="ms", round=number, dims={"concurrency": 1}, values=[2.5])
+
+    times = Samples(metric="ttft", unit="ms", round=0, dims={"concurrency": 1}, values=[40.0])
+    served = {
+        arm: sweep(number, ["graph"]).model_copy(
+            update={
+                "kind": "serving",
+                "samples": [times, *map(gaps, range(3))],
+                "evaluation": EvaluationRef(id="e", arm=arm),
+            }
+        )
+        for number, arm in enumerate(("tp1", "tp2"))
+    }
+    both = Bundle(results=list(served.values())).model_dump(mode="json", by_alias=True)
+    file = folder / "served.json"
+    file.write_text(json.dumps({**both, "results": [dump(one) for one in served.values()]}))
+    (folder / "plan.toml").write_text(
+        f'[[runs]]\nmatch = "served.json"\narms = ["tp2"]\ngaps_of_rounds = {kept}'
+    )
+    assert run(folder, files=[file]) == 0
+    by_arm = {one.evaluation.arm: one for one in read(folder).results}
+    rounds = {
+        arm: [s.round for s in one.samples if s.metric == "itl"] for arm, one in by_arm.items()
+    }
+    assert rounds == {"tp1": [0, 1, 2], "tp2": left}
+    assert all(any(s.metric == "ttft" for s in one.samples) for one in by_arm.values())
+    assert [notice.text for notice in by_arm["tp1"].warnings] == []
+    (notice,) = by_arm["tp2"].warnings
+    assert words in notice.text
 
 
 @pytest.mark.parametrize(
