@@ -1,14 +1,21 @@
 """Every test works on a data folder of its own; in CI a skip is a failure."""
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import settings as settings_module
+from db.engine import Engine, connect
+from db.migrations import upgrade
 
 REQUIRE_ALL = os.environ.get("LINKWORTH_REQUIRE_ALL") == "1"
+
+# hundreds of programs are started here, and each would compile all that it imports
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -36,3 +43,29 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     settings_module.settings.cache_clear()
     yield folder
     settings_module.settings.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def whole() -> Callable[[Engine], None]:
+    """Closes an engine on SQLite so that all of its database is in its one file."""
+
+    def close(engine: Engine) -> None:
+        with engine.connect() as connection:
+            connection.exec_driver_sql("COMMIT")
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.exec_driver_sql("BEGIN")
+        engine.dispose()
+
+    return close
+
+
+@pytest.fixture(scope="session")
+def migrated_file(
+    tmp_path_factory: pytest.TempPathFactory, whole: Callable[[Engine], None]
+) -> Path:
+    """A database with the newest schema, to be copied: quicker than migrating for each test."""
+    path = tmp_path_factory.mktemp("migrated") / "template.sqlite"
+    engine = connect(f"sqlite:///{path}")
+    upgrade(engine)
+    whole(engine)
+    return path

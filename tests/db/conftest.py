@@ -88,25 +88,11 @@ def migrated_postgres(new_postgres: Callable[[], str]) -> str:
     return url
 
 
-@pytest.fixture(scope="session")
-def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with the newest schema, to be copied: quicker than migrating for each test."""
-    path = tmp_path_factory.mktemp("store") / "template.sqlite"
-    engine = connect(f"sqlite:///{path}")
-    migrations.upgrade(engine)
-    with engine.connect() as connection:
-        connection.exec_driver_sql("COMMIT")
-        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-        connection.exec_driver_sql("BEGIN")
-    engine.dispose()
-    return path
-
-
 @pytest.fixture
-def sqlite_url(migrated_sqlite: Path, tmp_path: Path) -> str:
+def sqlite_url(migrated_file: Path, tmp_path: Path) -> str:
     """A database file of the test's own, migrated."""
     path = tmp_path / "linkworth.sqlite"
-    shutil.copy(migrated_sqlite, path)
+    shutil.copy(migrated_file, path)
     return f"sqlite:///{path}"
 
 

@@ -1,5 +1,6 @@
 """The shipped studies as tests read them: what they hold, what they say, medians over rounds."""
 
+from functools import lru_cache
 from pathlib import Path
 from statistics import median
 
@@ -13,6 +14,7 @@ def bundle(study_id: str) -> Bundle:
     return Bundle.model_validate_json((FOLDER / f"{study_id}.json").read_bytes())
 
 
+@lru_cache(maxsize=16)
 def told(study_id: str) -> str:
     """All that a study says, in one text."""
     study = bundle(study_id).study

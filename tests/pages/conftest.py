@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import streamlit as st
 from sqlalchemy import Engine
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from db.engine import connect
-from db.migrations import upgrade
 from db.seed import seed
 from importers import published
 from settings import SHIPPED_DATA, settings
@@ -35,47 +35,65 @@ def _fresh_caches() -> Iterator[None]:
     st.cache_resource.clear()
 
 
-@pytest.fixture
-def empty_database(data_dir: Path) -> Iterator[Engine]:
-    """A migrated database without any run."""
-    engine = connect(settings().url)
-    upgrade(engine)
-    yield engine
-    engine.dispose()
-
-
-@pytest.fixture
-def database(empty_database: Engine, tmp_path: Path) -> Engine:
-    """The published studies are there; what else is measured a test stores itself."""
-    folder = tmp_path / "published-only"
-    shutil.copytree(SHIPPED_DATA / "published", folder / "published")
-    seed(empty_database, folder, published.read)
-    return empty_database
+@pytest.fixture(scope="session", autouse=True)
+def _packages_read_once() -> Iterator[None]:
+    """Each AppTest reads the metadata of all installed packages, in search of components."""
+    found = manifest_scanner.scan_component_manifests()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_scanner, "scan_component_manifests", lambda: list(found))
+        yield
 
 
 @pytest.fixture(scope="session")
-def _seeded_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All shipped studies in one file, to be copied: quicker than reading them for each test."""
+def _published_file(
+    migrated_file: Path, tmp_path_factory: pytest.TempPathFactory, whole: Callable[[Engine], None]
+) -> Path:
+    folder = tmp_path_factory.mktemp("published-only")
+    shutil.copytree(SHIPPED_DATA / "published", folder / "published")
+    return _seeded(migrated_file, folder / "published.sqlite", folder, whole)
+
+
+@pytest.fixture(scope="session")
+def _shipped_file(
+    migrated_file: Path, tmp_path_factory: pytest.TempPathFactory, whole: Callable[[Engine], None]
+) -> Path:
     path = tmp_path_factory.mktemp("shipped") / "shipped.sqlite"
+    return _seeded(migrated_file, path, SHIPPED_DATA, whole)
+
+
+def _seeded(migrated: Path, path: Path, data: Path, whole: Callable[[Engine], None]) -> Path:
+    """Studies in one file, to be copied: quicker than reading them for each test."""
+    shutil.copy(migrated, path)
     engine = connect(f"sqlite:///{path}")
-    upgrade(engine)
-    seed(engine, SHIPPED_DATA, published.read)
-    with engine.connect() as connection:
-        connection.exec_driver_sql("COMMIT")
-        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-        connection.exec_driver_sql("BEGIN")
-    engine.dispose()
+    seed(engine, data, published.read)
+    whole(engine)
     return path
 
 
-@pytest.fixture
-def first_start(data_dir: Path, _seeded_file: Path) -> Iterator[Engine]:
-    """A database as after the first start: published and measured studies are there."""
+def _copied(file: Path) -> Iterator[Engine]:
     url = settings().url
-    shutil.copy(_seeded_file, url.removeprefix("sqlite:///"))
+    shutil.copy(file, url.removeprefix("sqlite:///"))
     engine = connect(url)
     yield engine
     engine.dispose()
+
+
+@pytest.fixture
+def empty_database(data_dir: Path, migrated_file: Path) -> Iterator[Engine]:
+    """A migrated database without any run."""
+    yield from _copied(migrated_file)
+
+
+@pytest.fixture
+def database(data_dir: Path, _published_file: Path) -> Iterator[Engine]:
+    """The published studies are there; what else is measured a test stores itself."""
+    yield from _copied(_published_file)
+
+
+@pytest.fixture
+def first_start(data_dir: Path, _shipped_file: Path) -> Iterator[Engine]:
+    """A database as after the first start: published and measured studies are there."""
+    yield from _copied(_shipped_file)
 
 
 @pytest.fixture

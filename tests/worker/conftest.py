@@ -1,19 +1,19 @@
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from db.engine import Engine, connect
-from db.migrations import upgrade
 from settings import settings
 from tests.worker.scripted_context import context_of
 from worker.context import Context
 
 
 @pytest.fixture
-def engine(data_dir: Path) -> Iterator[Engine]:
+def engine(data_dir: Path, migrated_file: Path) -> Iterator[Engine]:
+    shutil.copy(migrated_file, settings().url.removeprefix("sqlite:///"))
     made = connect(settings().url, busy_timeout_s=2.0)
-    upgrade(made)
     yield made
     made.dispose()
 
