@@ -74,6 +74,9 @@ def _known(
 
 def _unasked(left: dict[str, Any], right: dict[str, Any], rows: Sequence[Difference]) -> list[str]:
     hidden = [row for row in rows if row.group == "found" and _matters(row)]
+    if any(row.name in ("arm.tp", "arm.replicas") for row in rows):
+        # other cards are what was asked for there; of one size they are another pair's link
+        hidden = [row for row in hidden if row.name != "ranks"]
     found = [
         *_threads(left, right),
         *(

@@ -64,6 +64,8 @@ def warnings(engine: Engine, arms: Arms, frames: Frames, rows: Sequence[Row]) ->
         for code, text in fact["warnings"]:
             if code in _PER_ROUND:
                 add(f"{code} {arm.name}", f"{arm.name}: {text}")
+            elif code in _PER_ARM:
+                add(code, f"{arm.name}: {text}")
             else:
                 add(text, text)
         for load in _loads(fact["spec"]):
@@ -107,6 +109,8 @@ _PER_ROUND = frozenset(
         "power_capped",
     }
 )
+# said of each arm with the others' names: one line stands for both
+_PER_ARM = frozenset({"side_by_side"})
 
 
 def _line(texts: Sequence[str]) -> str:

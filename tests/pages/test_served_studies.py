@@ -50,6 +50,10 @@ def test_link_ab_opens_on_what_was_measured_and_is_sure(page: Page, first_start:
         "Times to first token: all rounds pooled. Gaps between chunks: those of 1 of 3 rounds, "
         "the others' were not kept"
     ) in text
+    assert "Read with it: 6 warnings" in text
+    assert "Their idle power is part of the energy figures. (and 1 more like it)" in text
+    assert "OMP_NUM_THREADS of the servers' processes differs (unset against 1, unset)" in text
+    assert "ranks differs" not in text  # another number of GPUs was asked for
     (table,) = [frame.value for frame in at.dataframe if "question" in frame.value]
     assert len(table) == 15
     assert (table[["concurrency 1", "concurrency 4", "concurrency 16"]] != "").all(axis=None)
