@@ -167,10 +167,11 @@ def _as_planned(results: Sequence[Result], part: Mapping[str, Any]) -> list[Resu
         update: dict[str, Any] = {"spec": {**changed.spec, **united}}
         if "title" in part:
             update["title"] = part["title"].format_map(result.spec)
-        if "arm" in part:
+        if "evaluation" in part:
             evaluation = part["evaluation"].format_map(result.spec)
-            arm = part["arm"].format_map(result.spec)
-            update["evaluation"] = EvaluationRef(id=evaluation, arm=arm)
+            # an arm that the file names keeps its name
+            arm = part["arm"].format_map(result.spec) if "arm" in part else _arm(result)
+            update["evaluation"] = EvaluationRef(id=evaluation, arm=arm or "")
         notices = [Notice(code="assembled", text=text) for text in part.get("warnings", [])]
         if "gaps_of_rounds" in part:
             kept = set(part["gaps_of_rounds"])

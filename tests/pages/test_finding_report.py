@@ -49,7 +49,7 @@ def test_the_report_of_each_explorer_holds_its_charts_conditions_and_method(
     for title, sentence, card in (
         ("AllReduce", "transfer", "H200"),
         ("Speedup", "TP=2 makes this model", "H200"),
-        ("Link A/B", "instead of B", "RTX 3090"),
+        ("Link A/B", "instead of tp2-link-off", "H200"),
         ("What-if", "requests at a time", "H200"),
     ):
         html = text_of(made[title])

@@ -154,7 +154,7 @@ def test_telemetry_of_the_one_rank_sweep_is_there(first_start: Engine) -> None:
 
 def test_link_ab_opens_on_a_link_that_changes(page: Page, first_start: Engine) -> None:
     at = page("link_ab")
-    assert at.selectbox(key="ab-evaluation").value == "nvlink-on-4x3090"
+    assert at.selectbox(key="ab-evaluation").value == "served-14b-on-2-h200:served:qwen2.5-14b"
     order = [group.code for group in groups(first_start)]
     assert order.index("two-gpu-interconnect-evaluation") < order.index(
         "decode-on-h200:served:qwen2.5-14b"

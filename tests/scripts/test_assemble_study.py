@@ -239,7 +239,8 @@ def test_single_gaps_between_tokens_may_be_left_out(folder, kept, left, words):
     file = folder / "served.json"
     file.write_text(json.dumps({**both, "results": [dump(one) for one in served.values()]}))
     (folder / "plan.toml").write_text(
-        f'[[runs]]\nmatch = "served.json"\narms = ["tp2"]\ngaps_of_rounds = {kept}'
+        f'[[runs]]\nmatch = "served.json"\narms = ["tp2"]\ngaps_of_rounds = {kept}\n'
+        'evaluation = "of-{kind}"'
     )
     assert run(folder, files=[file]) == 0
     by_arm = {one.evaluation.arm: one for one in read(folder).results}
@@ -247,6 +248,9 @@ def test_single_gaps_between_tokens_may_be_left_out(folder, kept, left, words):
         arm: [s.round for s in one.samples if s.metric == "itl"] for arm, one in by_arm.items()
     }
     assert rounds == {"tp1": [0, 1, 2], "tp2": left}
+    assert {arm: one.evaluation.id for arm, one in by_arm.items()} == {
+        "tp1": "e", "tp2": "of-allreduce",
+    }  # fmt: skip
     assert all(any(s.metric == "ttft" for s in one.samples) for one in by_arm.values())
     assert [notice.text for notice in by_arm["tp1"].warnings] == []
     (notice,) = by_arm["tp2"].warnings
