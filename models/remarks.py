@@ -54,7 +54,7 @@ def remarks(case: Purchase, found: Typical, seen: Evidence) -> list[Notice]:
                 "demand_does_not_bind",
                 f"The baseline serves all that is asked for (busy {100 * found.used[0]:.0f} % of "
                 "the time), so more capacity earns nothing. What remains is latency: about "
-                f"{found.minutes_a_day:.0f} minutes a day less to wait for the machine.",
+                f"{plural(round(found.minutes_a_day), 'minute')} a day less to wait for the machine.",
             )
         )
     if case.benefit == "waiting" and case.medians()["hour_value"] <= 0:
@@ -62,7 +62,7 @@ def remarks(case: Purchase, found: Typical, seen: Evidence) -> list[Notice]:
             (
                 "hour_without_value",
                 "No value of an hour is given, so no money follows: the upgrade buys about "
-                f"{found.minutes_a_day:.0f} minutes a day.",
+                f"{plural(round(found.minutes_a_day), 'minute')} a day.",
             )
         )
     if found.monthly <= 0:

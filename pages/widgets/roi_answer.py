@@ -158,7 +158,7 @@ def money_table(found: Assessment) -> None:
         ("Busy, baseline and candidate", " and ".join(share(used) for used in typical.used)),
         ("Tokens served a day, before", compact(typical.served[0])),
         ("Tokens served a day, after", compact(typical.served[1])),
-        ("Less waiting", f"{typical.minutes_a_day:,.0f} minutes a day"),
+        ("Less waiting", f"{plural(round(typical.minutes_a_day), 'minute')} a day"),
         *(
             (f"{label}, a month", money(found.outcome.parts[name], symbol))
             for name, label in (

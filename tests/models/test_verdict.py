@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from models.assessment import Assessment, Question, assess
 from models.gain import Gain, assumed_around, from_range, point
 from models.gates import ArmFacts, Thresholds
 from models.ranges import Range, fixed
+from models.remarks import remarks
 from models.risk import Evidence, stability
 from models.service import Carried, Load, carried, judge_load
 from models.serving_slo import Slo
@@ -271,6 +273,20 @@ def test_every_degenerate_input_has_its_sentence(code):
     assert not re.search(r"\b(nan|inf)\b", words_of(found), re.IGNORECASE)
     numbers = [*found.outcome.npv, *found.outcome.monthly, found.typical.npv]
     assert np.isfinite(numbers).all()
+
+
+@pytest.mark.parametrize(
+    ("minutes", "words"), [(0.0, "0 minutes"), (1.2, "1 minute"), (6.7, "7 minutes")]
+)
+def test_minutes_are_counted_in_words(minutes, words):
+    case = purchase(**LIGHT)
+    typical = replace(assess(asked(case=case)).typical, minutes_a_day=minutes)
+    (text,) = [
+        notice.text
+        for notice in remarks(case, typical, Evidence())
+        if notice.code == "demand_does_not_bind"
+    ]
+    assert f"about {words} a day less to wait" in text
 
 
 def test_all_degenerate_inputs_at_once_divide_by_nothing():
