@@ -11,6 +11,7 @@ import streamlit as st
 from db import runs, studies
 from db.engine import Engine
 from models.rounds import Round
+from pages.widgets.figure_places import places
 from pages.widgets.offered import offered
 
 KINDS = ("serving", "engine", "soak")
@@ -291,21 +292,19 @@ def cell_order(cell: Cell) -> tuple[Any, ...]:
 
 def rounds_of(frame: pd.DataFrame, metric: str, statistic: str, cell: Cell) -> list[Round]:
     """A figure's value of every round of an arm, by one definition."""
-    wanted = (
-        (frame["metric"] == metric)
-        & (frame["statistic"] == statistic)
-        & (frame["cell"] == cell)
-        & frame["value"].notna()
-        & (frame["kind"] != "soak")
-    )
-    if "phase" in frame and metric != "phase_time":
-        wanted &= frame["phase"].isna()
-    places = np.flatnonzero(wanted)
-    if not places.size:
+    found = places(frame, metric, statistic, cell)
+    if not found.size:
         return []
-    # a page asks for a hundred figures: few columns, and no row as an object
+    values, kinds = (frame[name].array.take(found) for name in ("value", "kind"))
+    wanted = ~pd.isna(values) & (kinds != "soak")
+    if "phase" in frame and metric != "phase_time":
+        wanted &= pd.isna(frame["phase"].array.take(found))
+    found = found[np.asarray(wanted, dtype=bool)]
+    if not found.size:
+        return []
+    # few columns, and no row as an object
     columns = ("definition", "value", "round", "part", "round_validity")
-    rows = list(zip(*(frame[name].array.take(places) for name in columns), strict=True))
+    rows = list(zip(*(frame[name].array.take(found) for name in columns), strict=True))
     return [
         Round(
             value=float(value),
@@ -321,10 +320,8 @@ def rounds_of(frame: pd.DataFrame, metric: str, statistic: str, cell: Cell) -> l
 
 def definition_of(frame: pd.DataFrame, metric: str, statistic: str, cell: Cell) -> str | None:
     """How an arm's figure is defined; None where it has none."""
-    rows = frame[
-        (frame["metric"] == metric) & (frame["statistic"] == statistic) & (frame["cell"] == cell)
-    ]
-    return None if rows.empty else str(rows["definition"].iloc[0])
+    found = places(frame, metric, statistic, cell)
+    return str(frame["definition"].array[found[0]]) if found.size else None
 
 
 def shared_cells(left: pd.DataFrame, right: pd.DataFrame) -> list[Cell]:

@@ -13,6 +13,7 @@ from models.definitions import comparable
 from models.metrics import metric
 from models.rounds import Round, quantile_label
 from models.scorecard import Finding
+from pages.widgets.figure_places import places
 from pages.widgets.serving_arms import (
     Arm,
     Cell,
@@ -142,9 +143,7 @@ def _row(
             is_paired=is_paired,
             arms=(arms[0].name, arms[1].name),
         )
-    counts = left.loc[
-        (left["metric"] == name) & (left["statistic"] == statistic) & (left["cell"] == cell), "n"
-    ].dropna()
+    counts = left["n"].iloc[places(left, name, statistic, cell)].dropna()
     n = int(counts.min()) if len(counts) else None
     return Row(name, statistic, cell, reference, other, result, printed, why_not, n)
 
@@ -163,8 +162,8 @@ def _statistic_of(definition: str) -> str:
 def _printed(
     frame: pd.DataFrame, arms: tuple[Arm, Arm], name: str, statistic: str, cell: Cell
 ) -> str:
-    rows = _changes(frame, arms, cell)
-    for row in rows[rows["metric"] == name].itertuples():
+    rows = frame.iloc[places(frame, name, "change_pct", cell)]
+    for row in rows[rows["relative_to"] == arms[0].name].itertuples() if len(rows) else ():
         if _statistic_of(row.definition) == statistic:
             return _change_words(row)
     return ""

@@ -11,6 +11,7 @@ from models.serving import AGREEMENT, statistics_of
 from pages.charts import serving as pictures
 from pages.widgets import finding
 from pages.widgets.downloads import chart, table
+from pages.widgets.figure_places import places
 from pages.widgets.plain import plain
 from pages.widgets.serving_arms import Arm, cell_words, figures, shared_cells
 from pages.widgets.serving_evidence import cells_with_phases, kept_causes, phases_of
@@ -284,23 +285,20 @@ def _beside(
     arm: Arm, frame: pd.DataFrame, cell: tuple[object, ...], name: str, item: dict[str, object]
 ) -> list[dict[str, object]]:
     ours = statistics_of(np.asarray(item["values"], dtype=float))
-    rows = frame[
-        (frame["metric"] == name)
-        & (frame["cell"] == cell)
-        & (frame["run_id"] == item["run"])
-        & (frame["own_round"] == item["round"])
-        & (frame["own_part"] == item["part"])
-    ]
+    found = np.sort(np.concatenate([places(frame, name, one, cell) for one in ours]))
+    columns = ("run_id", "own_round", "own_part", "statistic", "value")
+    rows = zip(*(frame[column].array.take(found) for column in columns), strict=True)
+    wanted = (item["run"], item["round"], item["part"])
     return [
         {
             "arm": arm.name,
             "workload": cell_words(cell),
             "round": item["round"],
-            "figure": f"{metric(name).label}, {row.statistic} (ms)",
-            "the tool's": row.value,
-            "recomputed": ours[row.statistic],
-            "difference (%)": round(100 * (ours[row.statistic] / row.value - 1), 4),
+            "figure": f"{metric(name).label}, {statistic} (ms)",
+            "the tool's": value,
+            "recomputed": ours[statistic],
+            "difference (%)": round(100 * (ours[statistic] / value - 1), 4),
         }
-        for row in rows.itertuples()
-        if row.statistic in ours and row.value
+        for *where, statistic, value in rows
+        if tuple(where) == wanted and value
     ]
