@@ -82,6 +82,7 @@ class LinkChange:
         old_us: One small all-reduce before, microseconds.
         new_us: The same after.
         ceiling: Speedup that a link without any latency would bring.
+        prefill_share: Part of the change that is prefill of other requests, 0 to 1.
     """
 
     tpot_ms: float
@@ -91,6 +92,7 @@ class LinkChange:
     old_us: float
     new_us: float
     ceiling: float
+    prefill_share: float = 0.0
 
     @property
     def gain(self) -> "Ratio":
@@ -228,6 +230,10 @@ def other_link(anchor: Anchor, link: Link) -> LinkChange:
     least = anchor.tpot_ms - paid  # without any communication
     ends = sorted(max(least, anchor.tpot_ms + factor * change) for factor in LINK_DELTA)
     value = anchor.tpot_ms + change
+    prefill = load.calls * others * (link.us(tp, large) - old.us(tp, large)) / 1e3
+    decode = change - prefill
+    # of two parts that work against each other neither is a share
+    share = prefill / change if prefill * decode >= 0 and change else 0.0
     return LinkChange(
         tpot_ms=value,
         low_ms=ends[0],
@@ -236,4 +242,5 @@ def other_link(anchor: Anchor, link: Link) -> LinkChange:
         old_us=old_us,
         new_us=new_us,
         ceiling=1.0 / (1.0 - paid / anchor.tpot_ms),
+        prefill_share=share,
     )

@@ -16,6 +16,8 @@ _TERMS = {
 }
 # Two layouts whose throughput differs by less are the same to a prediction.
 SAME_WITHIN = 0.05
+# A change that rests so much on other requests' prefill says so.
+MUCH_PREFILL = 1 / 3
 
 
 def step_sentence(found: Prediction) -> str:
@@ -68,7 +70,17 @@ def link_sentence(change: LinkChange) -> str:
         f"and a token {abs(change.delta_ms):.2f} ms {verb}: {change.tpot_ms:.2f} ms "
         f"({change.low_ms:.2f} to {change.high_ms:.2f}), {gain.value:.2f} times the speed "
         f"({gain.low:.2f} to {gain.high:.2f}). No link could bring more than "
-        f"{change.ceiling:.2f} times."
+        f"{change.ceiling:.2f} times.{_prefill_words(change.prefill_share)}"
+    )
+
+
+def _prefill_words(share: float) -> str:
+    """What a change rests on that is mostly other requests' prefill."""
+    if share < MUCH_PREFILL:
+        return ""
+    return (
+        f" {100 * share:.0f} % of this change is prefill of other requests, taken to come one at a "
+        "time; requests that start together pay less of it, and the link is worth less to them."
     )
 
 

@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prediction_cases import CARD, WIDTHS, WORK, calibration, flat_link, setup
 
+from models.curve import make_curve
 from models.errors import NotPredicted
 from models.prediction import Workload
 from models.prediction_anchor import Anchor, distance, other_link, predict, speedup
+from models.prediction_link import CurveLink
 
 OTHER = replace(CARD, key="other", bandwidth=4e12)
 NEXT = replace(CARD, key="next", generation="blackwell")
@@ -101,8 +103,26 @@ def test_prefill_messages_change_too():
     assert other_link(point, flat_link(4.0)).delta_ms < other_link(alone, flat_link(4.0)).delta_ms
 
 
+def test_how_much_of_a_change_is_prefill_by_hand():
+    point = anchor(setup(tp=2), 8.0, flat_link(14.0))
+    found = other_link(point, flat_link(4.0))
+    others = (WORK.batch - 1) / WORK.output_tokens  # the same latency at every size
+    assert found.prefill_share == pytest.approx(others / (1.3 + others))
+    alone = Anchor(point.setup, replace(WORK, batch=1), point.link, 8.0, "", "measured")
+    assert other_link(alone, flat_link(4.0)).prefill_share == 0
+
+
+def test_parts_of_a_change_that_work_against_each_other_have_no_share():
+    # quicker for small messages, slower for large ones
+    sizes = [256.0, 2.0**16, 2.0**30]
+    old = CurveLink({2: make_curve(sizes, [14.0, 14.0, 5_000.0])}, "old", "measured")
+    new = CurveLink({2: make_curve(sizes, [4.0, 4.0, 50_000.0])}, "new", "measured")
+    assert other_link(anchor(setup(tp=2), 30.0, old), new).prefill_share == 0
+
+
 def test_the_same_link_changes_nothing():
     found = other_link(anchor(setup(tp=2), 8.0, flat_link(9.0)), flat_link(9.0))
+    assert found.prefill_share == 0
     assert found.delta_ms == pytest.approx(0.0, abs=1e-12)
     assert (found.low_ms, found.high_ms) == pytest.approx((8.0, 8.0))
 

@@ -124,7 +124,9 @@ def test_a_link_in_words():
     said = link_sentence(LinkChange(7.0, 6.6, 7.4, -1.0, 14.0, 4.0, 1.3))
     assert "4.0 instead of 14.0 us" in said
     assert "1.00 ms shorter: 7.00 ms (6.60 to 7.40)" in said
-    assert "more than 1.30 times" in said
+    assert said.endswith("more than 1.30 times.")
+    resting = link_sentence(LinkChange(7.0, 6.6, 7.4, -1.0, 14.0, 4.0, 1.3, 0.57))
+    assert "57 % of this change is prefill of other requests" in resting
 
 
 @pytest.mark.parametrize(
