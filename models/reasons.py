@@ -96,8 +96,8 @@ def reasons_for(facts: Facts, context: Context) -> list[str]:
         found.append(
             (
                 0.35,
-                f"About {plural(round(typical.minutes_a_day), 'minute')} a day less to wait for the "
-                "machine.",
+                f"About {plural(round(typical.minutes_a_day), 'minute')} a day less to wait for "
+                "the machine.",
             )
         )
     if outcome.parts["energy"] > 0:

@@ -54,7 +54,8 @@ def remarks(case: Purchase, found: Typical, seen: Evidence) -> list[Notice]:
                 "demand_does_not_bind",
                 f"The baseline serves all that is asked for (busy {100 * found.used[0]:.0f} % of "
                 "the time), so more capacity earns nothing. What remains is latency: about "
-                f"{plural(round(found.minutes_a_day), 'minute')} a day less to wait for the machine.",
+                f"{plural(round(found.minutes_a_day), 'minute')} a day less to wait for the "
+                "machine.",
             )
         )
     if case.benefit == "waiting" and case.medians()["hour_value"] <= 0:
