@@ -50,7 +50,7 @@ SHOTS = {
     "allreduce": Shot("allreduce", "AllReduce", "Fixed cost (alpha)"),
     "speedup": Shot("speedup", "Speedup", "Where a step's time goes"),
     "hardware": Shot("hardware", "Hardware", "Links"),
-    "link-ab": Shot("link-ab", "Link A/B"),
+    "link-ab": Shot("link-ab", "Link A/B", "All arms: what TP, the link and the kernel give"),
     "roi": Shot("roi", "ROI"),
 }
 
