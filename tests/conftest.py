@@ -2,8 +2,10 @@
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,38 @@ REQUIRE_ALL = os.environ.get("LINKWORTH_REQUIRE_ALL") == "1"
 # hundreds of programs are started here, and each would compile all that it imports
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, so that the end of a run is shared out in small pieces."""
+
+    def place(item: pytest.Item) -> tuple[int, int]:
+        kind = 0 if _in_a_browser(item.nodeid) else 1 if item.get_closest_marker("vllm") else 2
+        return kind, -sizes[item.path]
+
+    sizes = Counter(item.path for item in items)
+    items.sort(key=place)
+
+
+def _in_a_browser(nodeid: str) -> bool:
+    return nodeid.startswith("tests/e2e/")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Each file stays with one worker, and all of the browser's with the same.
+
+    A browser, an app and its worker keep two cores busy: two of them at a time only wait longer.
+    """
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneBrowser(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "tests/e2e" if _in_a_browser(nodeid) else super()._split_scope(nodeid)
+
+    return OneBrowser(config, log)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -23,10 +23,22 @@ CHROMIUM_FLAGS = [
 @pytest.fixture
 def start_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Start an app server: start_server(LINKWORTH_READ_ONLY="1")."""
+    yield from _servers(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def shipped_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One app for all tests that only look at what is shipped and store nothing; no worker."""
+    starts = _servers(tmp_path_factory.mktemp("shipped"))
+    yield next(starts)(LINKWORTH_START_WORKER="0")
+    next(starts, None)
+
+
+def _servers(folder: Path) -> Iterator[Callable[..., Server]]:
     servers: list[Server] = []
 
     def start(**settings: str) -> Server:
-        data_dir = tmp_path / f"server-{len(servers)}"
+        data_dir = folder / f"server-{len(servers)}"
         data_dir.mkdir()
         env = {k: v for k, v in os.environ.items() if not k.startswith("LINKWORTH_")}
         env |= {"LINKWORTH_DATA_DIR": str(data_dir), **settings}

@@ -69,12 +69,11 @@ def window(browser: Browser, size: tuple[int, int]) -> Page:
 
 
 def test_on_a_phone_the_answer_is_on_the_first_screen(
-    start_server: Callable[..., Server], browser: Browser
+    shipped_server: Server, browser: Browser
 ) -> None:
-    server = start_server(LINKWORTH_START_WORKER="0")
     page = window(browser, PHONE)
     for answer in ANSWERS:
-        opened(page, server, answer)
+        opened(page, shipped_server, answer)
         assert box(said(page, answer)).bottom <= PHONE[1], answer.slug
         if answer.choice:
             choice = page.get_by_text(answer.choice, exact=True).first
@@ -84,12 +83,11 @@ def test_on_a_phone_the_answer_is_on_the_first_screen(
 
 
 def test_on_a_desk_answer_and_choices_are_beside_each_other(
-    start_server: Callable[..., Server], browser: Browser
+    shipped_server: Server, browser: Browser
 ) -> None:
-    server = start_server(LINKWORTH_START_WORKER="0")
     page = window(browser, DESK)
     for answer in WITH_CHOICES:
-        opened(page, server, answer)
+        opened(page, shipped_server, answer)
         choice = box(page.get_by_text(answer.choice, exact=True).first)
         seen = box(said(page, answer))
         assert choice.left > seen.right, answer.slug
