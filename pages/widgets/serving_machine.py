@@ -73,12 +73,8 @@ def phases(engine: Engine, arms: Arms, frames: Frames) -> None:
 
 def telemetry(engine: Engine, arms: Arms, frames: Frames) -> None:
     """Power, clocks and temperature over time, errors of each round, drift of sustained loads."""
-    found = {arm.name: _telemetry(engine, arm) for arm in arms}
-    frame = pd.concat(
-        [rows.assign(arm=name) for name, rows in found.items() if len(rows)] or [pd.DataFrame()]
-    )
+    frame, failed = _over_time(engine, runs.version(engine), arms)
     drift = _drift(arms, frames)
-    failed = failures(arms, frames)
     if frame.empty and drift.empty and failed.empty:
         return
     finding.heading("Over time")
@@ -89,6 +85,16 @@ def telemetry(engine: Engine, arms: Arms, frames: Frames) -> None:
         _errors(arms, failed)
     if len(drift):
         _drift_charts(arms, drift)
+
+
+@st.cache_resource(show_spinner=False, max_entries=16)
+def _over_time(_engine: Engine, version: str, arms: Arms) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Telemetry of both arms, and their failed requests. Only to be read."""
+    found = {arm.name: _telemetry(_engine, arm) for arm in arms}
+    frame = pd.concat(
+        [rows.assign(arm=name) for name, rows in found.items() if len(rows)] or [pd.DataFrame()]
+    )
+    return frame, failures(arms, (figures(_engine, arms[0]), figures(_engine, arms[1])))
 
 
 def _telemetry(engine: Engine, arm: Arm) -> pd.DataFrame:
@@ -192,7 +198,7 @@ def _errors(arms: Arms, failed: pd.DataFrame) -> None:
 def _drift(arms: Arms, frames: Frames) -> pd.DataFrame:
     parts = []
     for arm, frame in zip(arms, frames, strict=True):
-        if frame.empty:
+        if frame.empty or not (frame["kind"] == "soak").any():
             continue
         rows = frame[(frame["kind"] == "soak") & frame["round"].notna()]
         for key in DRIFT:

@@ -6,17 +6,17 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from db import jobs, scenarios
+from db import jobs, runs, scenarios
 from db.engine import Engine
 from models.errors import LinkworthError
 from models.scorecard import Card, Evidence, scorecard
-from models.scorecard_checks import checklist
+from models.scorecard_checks import Threshold, checklist
 from pages.widgets import finding, store, this_machine
 from pages.widgets.downloads import table
 from pages.widgets.links import page_link
 from pages.widgets.live_job import duration_words
 from pages.widgets.plain import plain
-from pages.widgets.serving_arms import Arm, facts_of
+from pages.widgets.serving_arms import Arm, facts_of, figures
 from pages.widgets.serving_evidence import DRILL_PAGE, proposed
 from pages.widgets.serving_samples import telemetry_of
 from runners.evaluation_serving import fill_jobs
@@ -162,11 +162,10 @@ def _checks(evidence: Evidence) -> None:
 def _alerts(
     engine: Engine, arms: tuple[Arm, Arm], frames: tuple[pd.DataFrame, pd.DataFrame]
 ) -> None:
-    arm, frame = arms[1], frames[1]
-    if frame.empty or arm.origin != "measured":
+    arm = arms[1]
+    if frames[1].empty or arm.origin != "measured":
         return
-    known = telemetry_of(engine, arm)
-    found = proposed(frame, pd.concat(known) if known else pd.DataFrame())
+    found = _proposed(engine, runs.version(engine), arm)
     if not found:
         return
     with st.expander(f"Alerts to set on {plain(arm.name)}"):
@@ -185,6 +184,13 @@ def _alerts(
             f"{len(found)} alert thresholds proposed",
             key="ab-alerts",
         )
+
+
+@st.cache_resource(show_spinner=False, max_entries=32)
+def _proposed(_engine: Engine, version: str, arm: Arm) -> list[Threshold]:
+    """`proposed` of an arm, kept while the runs are the same. Only to be read."""
+    known = telemetry_of(_engine, arm)
+    return proposed(figures(_engine, arm), pd.concat(known) if known else pd.DataFrame())
 
 
 def _drill(engine: Engine, arms: tuple[Arm, Arm]) -> None:
