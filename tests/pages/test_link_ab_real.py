@@ -1,9 +1,10 @@
 """A real vLLM on the CPU, disturbed: Link A/B names queue and compute as what they are."""
 
 import json
-import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -97,22 +98,45 @@ def brake() -> Iterator[Brake]:
 
 
 class Neighbour:
-    """Programs that take the processors away: many, so that a busy machine changes little."""
+    """Programs that take the processors away: many, so that a busy machine changes little.
+
+    They stand ready before they are let go: a dozen starts may take longer than what they disturb.
+    """
 
     def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._programs = [context.Process(target=_spin, daemon=True) for _ in range(12)]
+        self._programs = [
+            subprocess.Popen(
+                [sys.executable, "-S", "-c", _SPIN],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(12)
+        ]
+        for program in self._programs:
+            assert program.stdout is not None
+            assert program.stdout.readline() == "ready\n"
 
     def start(self) -> None:
         for program in self._programs:
-            if program.pid is None:
-                program.start()
+            assert program.stdin is not None
+            if not program.stdin.closed:
+                program.stdin.close()
 
     def stop(self) -> None:
         for program in self._programs:
-            if program.pid is not None:
-                program.kill()
-                program.join()
+            program.kill()
+            with program:  # closes its pipes and waits for its end
+                pass
+
+
+_SPIN = """
+import sys
+print("ready", flush=True)
+sys.stdin.read()
+while True:
+    sum(range(10_000))
+"""
 
 
 @pytest.fixture
@@ -120,11 +144,6 @@ def neighbour() -> Iterator[Neighbour]:
     made = Neighbour()
     yield made
     made.stop()
-
-
-def _spin() -> None:
-    while True:
-        sum(range(10_000))
 
 
 @pytest.fixture(scope="module")
