@@ -62,8 +62,8 @@ def worth(
             answer at that load. None: all may.
 
     Returns:
-        By figure, then load. Empty where no TP layout with the link was measured, or all GPUs were
-        never used without it.
+        By figure, then load: those at which a TP layout with the link was measured, and a use of
+        all its GPUs without it.
     """
     linked = {name: one for name, one in layouts.items() if _uses_link(one)}
     if not linked:
@@ -76,8 +76,8 @@ def worth(
         if one.n_gpus <= n_gpus and (not one.gpus or not place or one.gpus <= place)
     }
     apart = [name for name, one in usable.items() if not _uses_link(one)]
-    if not any(usable[name].n_gpus == n_gpus for name in apart):
-        return []
+    # half of the GPUs without the link says nothing of what all of them would do
+    whole = {name for name in apart if usable[name].n_gpus == n_gpus}
     found = []
     for name, statistic in FIGURES:
         for cap in concurrencies:
@@ -86,7 +86,7 @@ def worth(
                 for arm in usable
                 if (mean := summary(rounds(arm, name, statistic, cap)).mean) is not None
             }
-            if not means.keys() & linked.keys() or not means.keys() & set(apart):
+            if not means.keys() & linked.keys() or not means.keys() & whole:
                 continue
             choose = max if metric(name).direction == "higher" else min
             without = choose((arm for arm in apart if arm in means), key=means.__getitem__)
@@ -120,8 +120,8 @@ def worth_sentences(found: Sequence[Worth]) -> list[str]:
             continue
         parts = [_part(one, is_first=one is mine[0]) for one in mine]
         said.append(
-            f"What the link is worth on {mine[0].n_gpus} GPUs, the best layout with it against the "
-            f"best without, {_NAMES[name]}: {'; '.join(parts)}."
+            f"What the link is worth on {mine[0].n_gpus} GPUs, the best measured layout with it "
+            f"against the best without, {_NAMES[name]}: {'; '.join(parts)}."
         )
     return said
 

@@ -171,7 +171,12 @@ def _as_planned(results: Sequence[Result], part: Mapping[str, Any]) -> list[Resu
             evaluation = part["evaluation"].format_map(result.spec)
             # an arm that the file names keeps its name
             arm = part["arm"].format_map(result.spec) if "arm" in part else _arm(result)
-            update["evaluation"] = EvaluationRef(id=evaluation, arm=arm or "")
+            if arm is None:
+                raise UnreadableFile(
+                    f"Neither the plan's part {dict(part)} nor its file names an arm.",
+                    "Give the part an arm.",
+                )
+            update["evaluation"] = EvaluationRef(id=evaluation, arm=arm)
         notices = [Notice(code="assembled", text=text) for text in part.get("warnings", [])]
         if "gaps_of_rounds" in part:
             kept = set(part["gaps_of_rounds"])

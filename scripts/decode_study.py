@@ -98,7 +98,10 @@ def arguments() -> argparse.Namespace:
     )
     options = parser.parse_args()
     options.out, options.work = options.out.resolve(), options.work.resolve()
-    options.id = study_id(options.id or options.out.stem)
+    try:
+        options.id = study_id(options.id or options.out.stem)
+    except ValueError as error:
+        parser.error(str(error))
     options.gpus = [int(name) if name.isdigit() else name for name in options.gpus]
     options.gpus = options.gpus or list(range(max(options.tp)))
     return options

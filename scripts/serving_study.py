@@ -119,7 +119,10 @@ def arguments() -> argparse.Namespace:
     names = ["tiny-test-shape"] if options.plan == "cpu" else ["qwen2.5-14b", "qwen2.5-1.5b"]
     options.models = options.models or [ROOT / "data/models" / f"{name}.json" for name in names]
     options.out = options.out.resolve()
-    options.id = study_id(options.id or options.out.stem)
+    try:
+        options.id = study_id(options.id or options.out.stem)
+    except ValueError as error:
+        parser.error(str(error))
     options.state = (options.state / options.id).resolve()
     return options
 

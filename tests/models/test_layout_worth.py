@@ -69,7 +69,8 @@ def test_each_side_takes_its_best_layout_at_each_load():
 def test_the_sentence_names_both_layouts_and_the_load():
     first, second = worth_sentences(found())
     assert first == (
-        "What the link is worth on 2 GPUs, the best layout with it against the best without, "
+        "What the link is worth on 2 GPUs, the best measured layout with it against the best "
+        "without, "
         "output throughput: +19.6 % [+19.6, +19.6] at concurrency 1 (TP=2 against TP=2 without "
         "the link); +34.7 % [+34.7, +34.7] at 16 (TP=2 against 2 single GPUs)."
     )
@@ -82,7 +83,8 @@ def test_a_link_that_no_best_layout_uses_is_worth_nothing():
     assert (one.without, one.best, one.result) == ("off", "off", None)
     assert (two.without, two.best, two.result) == ("2xtp1", "2xtp1", None)
     assert worth_sentences([one, two]) == [
-        "What the link is worth on 2 GPUs, the best layout with it against the best without, "
+        "What the link is worth on 2 GPUs, the best measured layout with it against the best "
+        "without, "
         "output throughput: nothing at concurrency 1 (TP=2 without the link is best); nothing at "
         "16 (2 single GPUs is best)."
     ]
@@ -110,6 +112,13 @@ def test_arms_that_cannot_tell_it_tell_nothing(names):
 def test_a_figure_that_one_side_lacks_is_left_out():
     only_linked = {"on": OUTPUT["on"]}
     assert [w.figure[0] for w in found(output=only_linked)] == ["tpot", "tpot"]
+
+
+def test_a_load_that_all_gpus_never_had_without_the_link_is_left_out():
+    # one GPU alone was measured at 16 requests, both without the link only at 1
+    output = OUTPUT | {"2xtp1": {1: 111}, "off": {1: 143}}
+    told = [w.concurrency for w in found(output=output) if w.figure[0] == "output_throughput"]
+    assert told == [1]
 
 
 def test_two_arms_that_may_not_be_compared_give_no_answer():

@@ -279,7 +279,9 @@ def test_a_study_of_layouts_is_told_by_question() -> None:
     )
     assert said[1].startswith("small: TP=2 instead of one GPU: time per output token -34.9 % [")
     assert said[2].startswith("small: TP=2: the link on instead of off: time per output token -15")
-    assert said[3].startswith("small: What the link is worth on 2 GPUs, the best layout with it")
+    assert said[3].startswith(
+        "small: What the link is worth on 2 GPUs, the best measured layout with it"
+    )
     # what is no layout is held against the first arm, as ever
     assert said[4].startswith("small, concurrency 4: eager against tp1: Time per output token +191")
     assert len(said) == 6

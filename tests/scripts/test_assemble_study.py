@@ -262,6 +262,7 @@ def test_single_gaps_between_tokens_may_be_left_out(folder, kept, left, words):
     [
         ('[[runs]]\nmatch = "none-*.json"', "No file fits the plan's pattern none-*.json."),
         ('[[runs]]\nmatch = "*-perf.txt"\npick = { mode = "eager" }', "No result fits"),
+        ('[[runs]]\nmatch = "*-perf.txt"\nevaluation = "e"', "names an arm."),
         ("[[runs", "Expected"),
     ],
 )
