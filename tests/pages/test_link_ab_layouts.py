@@ -66,7 +66,8 @@ def test_the_links_worth_is_told_between_the_best_layouts_of_each_side(database,
         runs.store(database, result)
     text = said(open_page("link-ab", evaluation=EVALUATION)).replace("\\", "")
     best = "(TP=2 against 2 single GPUs)"
-    told = "What the link is worth on 2 GPUs, the best measured layout with it against the best without"
+    best_of = "the best measured layout with it against the best without"
+    told = f"What the link is worth on 2 GPUs, {best_of}"
     gain = "+10.0 % [+10.0, +10.0]"
     assert f"{told}, output throughput: {gain} at concurrency 1 {best}; {gain} at 4 {best}." in text
     assert f"{told}, time per output token: -9.1 % [-9.1, -9.1] at concurrency 1 {best}" in text
